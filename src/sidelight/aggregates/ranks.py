@@ -221,8 +221,11 @@ class SortedFloats:
         """Return the k-th smallest code and its span: looks at the neighbours first, most codes are alone."""
         first, last = self._first, self._last
         codes = [  # as `_code` has them: three calls take longer
-            first if (code := each >> DROPPED_BITS if each >= 0 else -(each & _MAGNITUDE) >> DROPPED_BITS) < first
-            else last if code > last else code
+            first
+            if (code := each >> DROPPED_BITS if each >= 0 else -(each & _MAGNITUDE) >> DROPPED_BITS) < first
+            else last
+            if code > last
+            else code
             for each in self._patterns[k - 2 if k > 2 else 0 : k + 1].tolist()
         ]
         here = 1 if k > 1 else 0

@@ -102,7 +102,7 @@ class Edge:
         return self._top if index > self.last else self._masses.cumulative(index)
 
     def inverse(self, position: int, around: Bracket | None = None) -> int:
-        """Return the outcome of a position between 0 and the whole mass; a bracket of this view is none of the prior."""
+        """Return the outcome of a position between 0 and the whole mass; a bracket here is none of the prior."""
         if position < self._second:
             return self.first
         return self.last if position >= self._end else self._masses.inverse(position)

@@ -15,12 +15,11 @@ remembers the pieces that it met in a copy of its own (`fresh`), which ends with
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +28,7 @@ from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
 from sidelight.mechanisms.rings import Adaptation, Bracket, Masses, adapt
 from sidelight.predictions.origin import Origin
+from sidelight.predictions.pieces import Height, Pieces, PiecewiseCDF, heights_at
 from sidelight.records.numbers import exact_number
 
 #: The numbers that describe a prior: finite floats, meant as the decimals that they print as.
@@ -136,45 +136,6 @@ UNIT_BITS = 128
 UNIT = 1 << UNIT_BITS
 #: A part with less mass in a range is left out of it: its few steps would become point masses.
 LEAST_PART = 1 << 20
-#: Stands for "no end": beyond every index of every grid.
-_NO_END = 1 << 128
-
-
-class FlooredLine(NamedTuple):
-    """A piece of a cumulative mass: its height at start <= j < end is floor((slope * j + offset) / divisor)."""
-
-    start: int
-    end: int
-    slope: int
-    offset: int
-    divisor: int
-
-    def at(self, index: int) -> int:
-        """Return the height at an index of the piece."""
-        return (self.slope * index + self.offset) // self.divisor
-
-
-class PiecewiseCDF(Protocol):
-    """One component of a prior: a non-decreasing integer function of the index, in pieces that are floored lines."""
-
-    @property
-    def many(self) -> bool:
-        """Return whether pieces are so many that heights are better computed one by one, by `at`."""
-
-    def line(self, index: int) -> FlooredLine:
-        """Return the piece that holds an index; every index, beyond the ends of the grid too, has one."""
-
-    def flat_at(self, index: int) -> bool:
-        """Return whether many pieces are a few wide ones around an index; asked only where there are many."""
-
-    def at(self, index: int) -> int:
-        """Return the height at an index."""
-
-
-#: What gives a component's height: slope, offset and divisor of a floored line, or a component of many pieces itself.
-Height: TypeAlias = tuple[int, int, int] | PiecewiseCDF
-#: First index, index behind the last, and what gives each component's height between.
-Piece: TypeAlias = tuple[int, int, tuple[Height, ...]]
 
 
 class ConditionedPart(NamedTuple):
@@ -182,60 +143,6 @@ class ConditionedPart(NamedTuple):
 
     components: int  # how many of the prior's list, in order
     weight: int
-
-
-class _Pieces:
-    """The pieces on which the components are lines; those of one run are remembered as far as it asked."""
-
-    __slots__ = ("_components", "_known", "_lines", "_starts", "kept")
-
-    def __init__(self, components: Sequence[PiecewiseCDF], *, kept: bool = False) -> None:
-        self._components = tuple(components)
-        self.kept = kept
-        self._lines: list[FlooredLine | PiecewiseCDF] = list(self._components)  # of the piece that was cut last
-        self._starts: list[int] = []
-        self._known: list[Piece] = []
-
-    def fresh(self) -> _Pieces:
-        """Return the same pieces, none remembered yet."""
-        return _Pieces(self._components, kept=True)
-
-    def at(self, index: int) -> Piece:
-        """Return the piece that holds an index; a component of many pieces stands for itself."""
-        place = bisect_right(self._starts, index)
-        if place:
-            piece = self._known[place - 1]
-            if piece[0] <= index < piece[1]:
-                return piece
-        lines = [
-            line
-            if type(line) is FlooredLine and line[0] <= index < line[1]
-            else (part if part.many and not part.flat_at(index) else part.line(index))
-            for part, line in zip(self._components, self._lines, strict=True)
-        ]
-        piece = _cut(lines)
-        if self.kept:
-            self._lines = lines
-            self._known.insert(place, piece)
-            self._starts.insert(place, piece[0])
-        return piece
-
-    def all_lines_at(self, index: int) -> Piece:
-        """Return the piece that holds an index, all components being lines."""
-        start, end, heights = piece = self.at(index)
-        if all(isinstance(each, tuple) for each in heights):
-            return piece
-        lines = [FlooredLine(start, end, *each) if isinstance(each, tuple) else each.line(index) for each in heights]
-        return _cut(lines)
-
-
-def _cut(heights: Sequence[FlooredLine | PiecewiseCDF]) -> Piece:
-    """Return the piece on which all of some lines hold; components of many pieces hold everywhere."""
-    start, end = -_NO_END, _NO_END
-    for each in heights:
-        if type(each) is FlooredLine:  # compared in place: a call takes longer
-            start, end = each[0] if each[0] > start else start, each[1] if each[1] < end else end
-    return start, end, tuple([each[2:] if type(each) is FlooredLine else each for each in heights])
 
 
 class CompiledPrior:
@@ -257,11 +164,11 @@ class CompiledPrior:
         components: Sequence[PiecewiseCDF],
         *,
         parts: Sequence[ConditionedPart] = (),
-        pieces: _Pieces | None = None,
+        pieces: Pieces | None = None,
     ) -> None:
         self.first = first
         self.last = last
-        self._pieces = _Pieces(components) if pieces is None else pieces
+        self._pieces = Pieces(components) if pieces is None else pieces
         self._parts = tuple(parts)
 
     def __getattr__(self, name: str) -> Any:
@@ -272,7 +179,7 @@ class CompiledPrior:
         self._recent = self._pieces.at(first)
         #: Whether one line says it all, which is then evaluated in place.
         self._single = not self._parts and len(self._recent[2]) == 1 and isinstance(self._recent[2][0], tuple)
-        low, high = _heights(self._recent, first), _heights(self._pieces.at(last + 1), last + 1)
+        low, high = heights_at(self._recent, first), heights_at(self._pieces.at(last + 1), last + 1)
         self.total = last + 1 - first
         #: For each part: from which line to which, its height at `first`, its weight, and what it rises.
         self._shares: list[tuple[int, int, int, int, int]] = []
@@ -417,8 +324,3 @@ class CompiledPrior:
 
     def __repr__(self) -> str:
         return f"CompiledPrior(first={self.first}, last={self.last})"
-
-
-def _heights(piece: Piece, index: int) -> list[int]:
-    """Return the height of each component at an index of a piece."""
-    return [(each[0] * index + each[1]) // each[2] if isinstance(each, tuple) else each.at(index) for each in piece[2]]

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.grid import FLOAT_CODE_LIMIT, Grid, Outcomes, exact_position
-from sidelight.predictions.compiled import Numeric, PiecewiseCDF, PriorLaw, as_decimal, exact_positive, finite
+from sidelight.predictions.compiled import Numeric, PriorLaw, as_decimal, exact_positive, finite
 from sidelight.predictions.knots import IndexLine, ListedKnots, WholeNumbers
 from sidelight.predictions.origin import Origin, guess
+from sidelight.predictions.pieces import PiecewiseCDF
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from sidelight.grid import MANTISSA_BITS, FloatGrid, Outcomes
-from sidelight.predictions.compiled import UNIT_BITS, FlooredLine
+from sidelight.predictions.compiled import UNIT_BITS
+from sidelight.predictions.pieces import FlooredLine
 
 _FRACTION_BITS = 64
 _PER_OCTAVE = 16

@@ -36,7 +36,7 @@ from sidelight.release.values import (
     prediction_use,
     stored_object,
 )
-from sidelight.release.when_asked import WhenAsked
+from sidelight.release.when_asked import AskedWhenCopied, WhenAsked
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # of the checker: with a default, so that a bare `Release` stays one
@@ -49,7 +49,7 @@ else:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PublicOutcome:
+class _PublicOutcome(AskedWhenCopied):
     """What a release and a refusal have in common."""
 
     query: Mapping[str, Any]
@@ -71,22 +71,16 @@ class _PublicOutcome:
 
     def at(self, *, entry_id: str | None, ledger_head: str | None) -> Self:
         """Return the same outcome with its entry in a ledger."""
-        here = self.circumstances
-        if (here.entry_id, here.ledger_head) == (entry_id, ledger_head):
+        if (self.circumstances.entry_id, self.circumstances.ledger_head) == (entry_id, ledger_head):
             return self
-        return replace(self, circumstances=replace(here, entry_id=entry_id, ledger_head=ledger_head))
+        return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
 
     def _brand(self) -> list[str]:
         return [] if self.private else [SEEDED]
 
     def _to_json(self, kind: str, **rest: Any) -> str:
-        return object_text(
-            type=kind,
-            query=dict(self.query),
-            guarantee=self.guarantee.to_json(),
-            circumstances=self.circumstances.to_json(),
-            **rest,
-        )
+        said = {"query": dict(self.query), "guarantee": self.guarantee.to_json()}
+        return object_text(type=kind, circumstances=self.circumstances.__getstate__(), **said, **rest)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,7 +107,7 @@ class Release(_PublicOutcome, Generic[Value]):
 
     value: Value
     labels: tuple[str, ...]
-    error: WhenAsked[TailBound | None] = WhenAsked()
+    error: WhenAsked[TailBound | None] = WhenAsked()  # noqa: RUF009
     prediction: Mapping[str, Any] | None
     details: Mapping[str, Any] | None = None
 
@@ -121,9 +115,6 @@ class Release(_PublicOutcome, Generic[Value]):
         if isinstance(self.value, GroupTable) and "numbers" in self.query:  # of a statement, each by its name
             value = self.value.changed(asked_for=[name for name, *_ in self.query["numbers"]])
             object.__setattr__(self, "value", value)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "error": self.error}  # a copy holds numbers, and no function
 
     @property
     def kind(self) -> str:
@@ -213,7 +204,11 @@ class Release(_PublicOutcome, Generic[Value]):
             said["rows_counted"] = self.rows_counted
         if (used := self.prediction_use) is not None:
             said |= {"believed": used.share, "likely_sd": used.likely_sd}
-        return said | {"values": [{name: _plain(each) for name, each in row.items()} for row in self._records()]}
+        rows = [
+            {name: date_text(x) if isinstance(x, datetime.date) else x for name, x in row.items()}
+            for row in self._records()
+        ]
+        return said | {"values": rows}
 
     def to_pandas(self) -> Any:
         """Return the answer as a pandas data frame: a row an entry, with the error bound at 95 % where there is one.
@@ -230,9 +225,8 @@ class Release(_PublicOutcome, Generic[Value]):
         return self._frame("polars")
 
     def _frame(self, library: Literal["pandas", "polars"]) -> Any:
-        if isinstance(self.value, GroupTable):
-            return getattr(self.shown, f"to_{library}")()
-        return import_module(library).DataFrame(self._records())
+        table = isinstance(self.value, GroupTable)
+        return getattr(self.shown, f"to_{library}")() if table else import_module(library).DataFrame(self._records())
 
     def _records(self) -> list[dict[str, Any]]:
         if isinstance(self.value, GroupTable):
@@ -304,10 +298,6 @@ class Release(_PublicOutcome, Generic[Value]):
         said += [] if self.prediction_use is None else [f"prediction: {self.prediction_use}"]
         heading = f"{self.kind} · {self.guarantee}"
         return html_text(self.value, self.shown, self.labels, brand=self._brand(), heading=heading, said=said)
-
-
-def _plain(value: Any) -> Any:
-    return date_text(value) if isinstance(value, datetime.date) else value
 
 
 @dataclass(frozen=True, kw_only=True)

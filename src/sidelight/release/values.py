@@ -20,8 +20,8 @@ from sidelight.errors import RangeError
 from sidelight.group_table import ALL, GroupTable
 from sidelight.guarantees import Amount, exact
 from sidelight.readable import as_read
+from sidelight.release.when_asked import AskedWhenCopied, WhenAsked
 from sidelight.released_distribution import ReleasedDistribution
-from sidelight.release.when_asked import WhenAsked
 from sidelight.table_texts import beside, leading_statistic
 
 FORMAT = "1"
@@ -123,7 +123,7 @@ _SPENDING_KEYS = ("law", "statistic", "cost", "times", "over")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Circumstances:
+class Circumstances(AskedWhenCopied):
     """The public circumstances of a release: where, with what, by which version."""
 
     dataset: str
@@ -133,14 +133,7 @@ class Circumstances:
     numerics: str
     entry_id: str | None = None
     ledger_head: str | None = None
-    spending: WhenAsked[tuple[Mapping[str, str], ...]] = WhenAsked(())
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.to_json()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return {**vars(self), "spending": self.spending}
+    spending: WhenAsked[tuple[Mapping[str, str], ...]] = WhenAsked(())  # noqa: RUF009
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Circumstances:

@@ -49,6 +49,13 @@ class WhenAsked(Generic[Found]):
         vars(instance)[self._name] = given
 
 
+class AskedWhenCopied:
+    """Compute such fields when a copy is made, or is pickled: it holds what they are, and no function."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in vars(self)}
+
+
 def unasked(instance: object, name: str) -> Any:
     """Return what a field was given: a value, or the function that computes it."""
     return vars(instance)[name]

@@ -30,7 +30,7 @@ class Answer:
 
     value: Any
     labels: tuple[str, ...] = ()
-    error: WhenAsked[TailBound | None] = WhenAsked()
+    error: WhenAsked[TailBound | None] = WhenAsked()  # noqa: RUF009
     details: Mapping[str, Any] | None = None
 
 

@@ -24,7 +24,8 @@ from sidelight.guarantees.units import Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Mixture, Prior
-from sidelight.predictions.compiled import UNIT, CompiledPrior, ConditionedPart, PiecewiseCDF
+from sidelight.predictions.compiled import UNIT, CompiledPrior, ConditionedPart
+from sidelight.predictions.pieces import PiecewiseCDF
 from sidelight.quantiles.descend import Cell, descend
 from sidelight.quantiles.tree import QuantileTree, quantile_tree
 
