@@ -6,8 +6,8 @@ C(j+1) - C(j) >= 1, so every outcome is possible whatever the data (quantiles pr
 
 Nothing is tabulated: a piece on which all components are lines is computed when a lookup meets it, so that compiling
 costs microseconds however large the grid is. A compiled prior never changes: it is public, lies in a prepared query and
-outlives the release, and a piece that it remembered would tell where records lie. A selection, or a tree of them,
-remembers the pieces that it met in a copy of its own (`fresh`), which ends with it.
+outlives the release, and a piece that it remembered would tell where records lie. A selection, a tree of them or a form
+with several trees remembers the pieces that it met in a copy of its own (`fresh`), which ends with it.
 
 `Prior`, what every prior can do, is the one seam between predictions and algorithms.
 """

@@ -298,14 +298,19 @@ def piece(
     which a, b, c belong. The height between is low + floor((high - low) (place - below) / (above - below)).
     """
     (left, low), (right, high) = below, above
+    from_left = from_right = 0
     if left is not None:
-        start = max(start, -((b - left * c) // a))  # the first index at or beyond the knot
+        from_left = b - left * c
+        first = -(from_left // a)  # the first index at or beyond the knot
+        start = first if first > start else start
     if right is not None:
-        end = min(end, -((b - right * c) // a))
+        from_right = b - right * c
+        last = -(from_right // a)
+        end = last if last < end else end
     if left is None or right is None or high == low:
         return FlooredLine(start, end, 0, low, 1)
-    rise, width = high - low, c * (right - left)
-    slope, offset = rise * a, rise * (b - left * c) + low * width
+    rise, width = high - low, from_left - from_right
+    slope, offset = rise * a, rise * from_left + low * width
     common = slope | offset | width
     twos = (common & -common).bit_length() - 1
     return FlooredLine(start, end, slope >> twos, offset >> twos, width >> twos)
