@@ -121,7 +121,7 @@ class PriorLaw:
 
     def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
-        return CompiledPrior(grid.fine_first, grid.fine_last, self.piecewise_cdfs(grid, UNIT))
+        return CompiledPrior(grid.fine_first, grid.fine_last, self.piecewise_cdfs(grid, UNIT)).rehearsed()
 
     def to_json(self) -> dict[str, object]:
         """Return strings only."""
@@ -172,36 +172,45 @@ class CompiledPrior:
         self._parts = tuple(parts)
 
     def __getattr__(self, name: str) -> Any:
-        """Look at the ends of the range when a mass is first asked for: most priors are only adapted to others."""
+        """Look at the ends of the range when a mass is first asked for: many priors are only adapted to others."""
         if name not in ("_recent", "_single", "total", "_shares", "_shift"):
             raise AttributeError(name)
         first, last = self.first, self.last
-        self._recent = self._pieces.at(first)
-        #: Whether one line says it all, which is then evaluated in place.
-        self._single = not self._parts and len(self._recent[2]) == 1 and isinstance(self._recent[2][0], tuple)
-        low, high = heights_at(self._recent, first), heights_at(self._pieces.at(last + 1), last + 1)
-        self.total = last + 1 - first
-        #: For each part: from which line to which, its height at `first`, its weight, and what it rises.
-        self._shares: list[tuple[int, int, int, int, int]] = []
-        self._shift = -first
+        recent = self._pieces.at(first)
+        low, high = heights_at(recent, first), heights_at(self._pieces.at(last + 1), last + 1)
+        total, shift, start = last + 1 - first, -first, 0
         if not self._parts:
-            self._shift -= sum(low)
-            self.total += sum(high) - sum(low)
-        start = 0
+            shift -= sum(low)
+            total += sum(high) - sum(low)
+        shares: list[tuple[int, int, int, int, int]] = []
         for part in self._parts:
             end = start + part.components
             base, rise = sum(low[start:end]), sum(high[start:end]) - sum(low[start:end])
             if rise >= LEAST_PART:
-                self._shares.append((start, end, base, part.weight, rise))
-                self.total += part.weight  # at the end it has risen by all of its rise
+                shares.append((start, end, base, part.weight, rise))
+                total += part.weight  # at the end it has risen by all of its rise
             start = end
+        self._recent, self._shift, self.total = recent, shift, total
+        #: Whether one line says it all, which is then evaluated in place.
+        self._single = not self._parts and len(recent[2]) == 1 and isinstance(recent[2][0], tuple)
+        #: For each part: from which line to which, its height at `first`, its weight, and what it rises.
+        self._shares = shares
         return getattr(self, name)
+
+    def rehearsed(self) -> CompiledPrior:
+        """Return it after a look at the ends of its range: what can fail, fails now, and threads may share it."""
+        _ = self.total
+        return self
 
     def fresh(self) -> CompiledPrior:
         """Return the same masses for one run, which remembers there what it looked up; those of a run as they are."""
         if self._pieces.kept:
             return self
-        return CompiledPrior(self.first, self.last, (), parts=self._parts, pieces=self._pieces.fresh())
+        own = CompiledPrior.__new__(CompiledPrior)
+        for name in CompiledPrior.__slots__:
+            setattr(own, name, getattr(self, name))
+        own._pieces = self._pieces.fresh()
+        return own
 
     def cumulative(self, index: int) -> int:
         """Return C(index), the mass of all outcomes below it; clamped beyond the ends."""

@@ -380,7 +380,7 @@ class PowerLaw:
         knots = LawKnots(
             grid, _power_law(self.exponent), location=Fraction(0), scale=Fraction(self.anchor), weight=UNIT
         )
-        return CompiledPrior(grid.fine_first, grid.fine_last, [knots])
+        return CompiledPrior(grid.fine_first, grid.fine_last, [knots]).rehearsed()
 
 
 @lru_cache(maxsize=16)

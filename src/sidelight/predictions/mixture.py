@@ -184,7 +184,7 @@ class Mixture(PriorLaw):
         each = [prior.piecewise_cdfs(grid, UNIT) for prior in self.priors]
         parts = [ConditionedPart(len(own), share) for own, share in zip(each, self._shares(UNIT), strict=True)]
         components = [component for own in each for component in own]
-        return CompiledPrior(grid.fine_first, grid.fine_last, components, parts=parts)
+        return CompiledPrior(grid.fine_first, grid.fine_last, components, parts=parts).rehearsed()
 
     def to_json(self) -> dict[str, object]:
         """Return strings only."""

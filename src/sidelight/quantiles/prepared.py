@@ -290,7 +290,6 @@ def _stated(
     bound: Callable[[], TailBound], grid: Outcomes, released: tuple[Sequence[float], Sequence[int]] | None
 ) -> TailBound:
     """Compute a bound from released numbers; with released values and points, without what these contradict."""
-    if released is None:
-        return bound()
-    values, points = released
-    return as_released(bound(), grid, values, map(grid.value, points))
+    with np.errstate(all="ignore"):  # as within a release: it says nothing
+        found = bound()
+    return found if released is None else as_released(found, grid, released[0], map(grid.value, released[1]))

@@ -25,7 +25,7 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Mixture, Prior
 from sidelight.predictions.compiled import UNIT, CompiledPrior, ConditionedPart
-from sidelight.predictions.pieces import PiecewiseCDF
+from sidelight.predictions.pieces import Pieces, PiecewiseCDF
 from sidelight.quantiles.descend import Cell, descend
 from sidelight.quantiles.tree import QuantileTree, quantile_tree
 
@@ -219,7 +219,7 @@ class LevelPriors:
         around = tuple(each for each in spots if each is not None)
         key = (id(prior), around)
         if key not in self._compiled:
-            self._compiled[key] = _mixed(self.grid, prior, around).fresh()
+            self._compiled[key] = _mixed(self.grid, prior, around)
         return self._compiled[key]
 
     def each(self, levels: Sequence[Fraction | float], *spots: Spot | None) -> list[CompiledPrior]:
@@ -236,9 +236,12 @@ class LevelPriors:
 
 
 def _mixed(grid: Outcomes, prior: Prior, spots: Sequence[Spot]) -> CompiledPrior:
-    """Compile a mixture from its integer masses: nothing here can be refused after a charge, as a `Mixture` could."""
+    """Compile a mixture from its integer masses, for one release.
+
+    Nothing here can be refused after a charge, as a `Mixture` could.
+    """
     if not spots:
-        return prior.compile(grid)
+        return prior.compile(grid).fresh()
     weights, left = [], UNIT
     for _ in spots:
         weights.append(left - left // _KEPT)
@@ -249,7 +252,8 @@ def _mixed(grid: Outcomes, prior: Prior, spots: Sequence[Spot]) -> CompiledPrior
     ]
     components: list[PiecewiseCDF] = [component for _, own in around for component in own]
     if not (isinstance(prior, Mixture) and prior.conditioned == "parts"):
-        return CompiledPrior(grid.fine_first, grid.fine_last, [*components, *prior.piecewise_cdfs(grid, left)])
+        pieces = Pieces([*components, *prior.piecewise_cdfs(grid, left)], kept=True)
+        return CompiledPrior(grid.fine_first, grid.fine_last, (), pieces=pieces)
     # A prior whose parts are conditioned one by one stays so: its parts and the Cauchys keep their weights everywhere.
     parts = [ConditionedPart(len(own), weight) for weight, own in around]
     shares = [Fraction(repr(weight)) for weight in prior.weights]
@@ -257,7 +261,8 @@ def _mixed(grid: Outcomes, prior: Prior, spots: Sequence[Spot]) -> CompiledPrior
         own = part.piecewise_cdfs(grid, UNIT)
         components += own
         parts.append(ConditionedPart(len(own), int(left * share / sum(shares))))
-    return CompiledPrior(grid.fine_first, grid.fine_last, components, parts=parts)
+    pieces = Pieces(components, kept=True)
+    return CompiledPrior(grid.fine_first, grid.fine_last, (), parts=parts, pieces=pieces)
 
 
 def tail_spots(grid: Outcomes, points: Sequence[int], counts: Sequence[float]) -> tuple[Spot | None, Spot | None]:
