@@ -125,6 +125,11 @@ class TapedSource(Source):
             self.pairing = False
             self._entropy, self._pool = outer
 
+    def free_bits(self, k: int, reason: str) -> int:
+        """Draw bits from such a stream."""
+        with self.free(reason):
+            return self.bits(k)
+
     def _drawing(self) -> None:
         super()._drawing()
         if self.pairing and not self.pairs:

@@ -244,7 +244,7 @@ def float_code(value: float) -> int:
     >>> float_code(-5e-324)
     -1
     """
-    pattern: int = struct.unpack("<q", struct.pack("<d", abs(value)))[0]
+    pattern: int = _AS_INTEGER.unpack(_AS_DOUBLE.pack(abs(value)))[0]
     code = -(-pattern >> DROPPED_BITS) if value < 0 else pattern >> DROPPED_BITS
     code = min(code, FLOAT_CODE_LIMIT)
     return -code if value < 0 else code
@@ -260,8 +260,11 @@ def least_double(code: int) -> float:
     return -value if code < 0 else value
 
 
+_AS_INTEGER, _AS_DOUBLE = struct.Struct("<q"), struct.Struct("<d")
+
+
 def _double(pattern: int) -> float:
-    value: float = struct.unpack("<d", struct.pack("<q", pattern))[0]
+    value: float = _AS_DOUBLE.unpack(_AS_INTEGER.pack(pattern))[0]
     return value
 
 
@@ -276,14 +279,14 @@ def _shortest(least: float, most: float, patterns: range) -> float:
     those of 15 digits the smallest is the first that is not below `least`. Of the rest the first with 16 digits counts.
     """
     for digits in (14, 15):
-        mantissa, exponent = f"{least:.{digits - 1}e}".split("e")
-        found = float(f"{mantissa}e{exponent}")
+        text = f"{least:.{digits - 1}e}"
+        found = float(text)
         if found < least:  # rounded down: one step up
+            mantissa, exponent = text.split("e")
             found = float(f"{int(mantissa.replace('.', '')) + 1}e{int(exponent) - digits + 1}")
         if least <= found <= most:
             return found
-    doubles = [_double(pattern) for pattern in patterns]
-    return next((x for x in doubles if digits_of(x) == 16), doubles[0])
+    return next((x for x in map(_double, patterns) if digits_of(x) == 16), least)
 
 
 def digits_of(value: float) -> int:

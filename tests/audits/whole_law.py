@@ -20,7 +20,8 @@ import numpy as np
 from ranks_of_codes import ranks_of_codes
 from sidelight.grid import Grid
 from sidelight.mechanisms import rank_selection
-from sidelight.predictions.compiled import CompiledPrior, FlooredLine
+from sidelight.predictions.compiled import CompiledPrior
+from sidelight.predictions.pieces import FlooredLine
 
 Law = dict[Any, Fraction]
 DIGITS = 50

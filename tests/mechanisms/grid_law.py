@@ -36,7 +36,7 @@ class ListMasses:
     def cumulative(self, index: int) -> int:
         return sum(self.masses[: min(max(index - self.first, 0), len(self.masses))])
 
-    def inverse(self, position: int) -> int:
+    def inverse(self, position: int, around: object = None) -> int:
         assert 0 <= position < sum(self.masses)
         j = self.first
         while self.cumulative(j + 1) <= position:

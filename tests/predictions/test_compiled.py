@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from sidelight.grid import FloatGrid, Grid
 from sidelight.predictions import Cauchy, Gaussian, HalfCauchy, Histogram, Laplace, Mixture, ScaleFree, Uniform, hedge
-from sidelight.predictions.compiled import UNIT, CompiledPrior, FlooredLine
+from sidelight.predictions.compiled import UNIT, CompiledPrior
 from sidelight.predictions.knots import ListedKnots
 from sidelight.predictions.location_scale import _STANDARD, _power_law
+from sidelight.predictions.pieces import FlooredLine
 
 FAMILIES = [
     Uniform(-3, 16),

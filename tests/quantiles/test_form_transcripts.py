@@ -14,7 +14,8 @@ from form_transcripts import IndependentSecondMeasurement, largest_loss, script
 from scripted_source import SCRIPTED
 from sidelight.grid import Grid
 from sidelight.mechanisms.budget import Budget
-from sidelight.predictions.compiled import CompiledPrior, FlooredLine
+from sidelight.predictions.compiled import CompiledPrior
+from sidelight.predictions.pieces import FlooredLine
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms import cells as cells_module
 from sidelight.quantiles.forms import finish as finish_module

@@ -15,7 +15,8 @@ from exact_tree_law import SmallRanks, correct_selection, largest_loss, law_of
 
 import sidelight as sl
 from sidelight.mechanisms.budget import Budget, together
-from sidelight.predictions.compiled import CompiledPrior, FlooredLine
+from sidelight.predictions.compiled import CompiledPrior
+from sidelight.predictions.pieces import FlooredLine
 from sidelight.quantiles.tree import even_levels, quantile_tree
 
 QUARTILES = quantile_tree(even_levels(3), epsilon=1)

@@ -7,7 +7,6 @@ records themselves: they are private, have no sensitivity of their own, and only
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import Protocol
 
 import numpy as np
@@ -47,7 +46,7 @@ class TiedRecords:
         self._count = count
         self._bits = bits
         self._splits: dict[tuple[int, int], int] = {}
-        self._leaves: dict[tuple[int, int], list[int]] = {}
+        self._leaves: dict[tuple[int, int], NDArray[np.int64]] = {}
 
     def below(self, offset: int, source: Source) -> int:
         """Return the number of records with an offset smaller than `offset`."""
@@ -55,7 +54,7 @@ class TiedRecords:
         for bits in range(self._bits, 0, -1):
             if count <= _DRAW_ALL:
                 leaf = self._leaf(bits, offset >> bits, count, source)
-                return before + bisect_left(leaf, offset & ((1 << bits) - 1))
+                return before + int(leaf.searchsorted(offset & ((1 << bits) - 1)))
             zeros = self._zeros(bits, offset >> bits, count, source)
             if offset >> (bits - 1) & 1:
                 before, count = before + zeros, count - zeros
@@ -68,7 +67,7 @@ class TiedRecords:
         count, prefix = self._count, 0
         for bits in range(self._bits, 0, -1):
             if count <= _DRAW_ALL:
-                return (prefix << bits) + self._leaf(bits, prefix, count, source)[k - 1]
+                return (prefix << bits) + self._leaf(bits, prefix, count, source).item(k - 1)
             zeros = self._zeros(bits, prefix, count, source)
             if k <= zeros:
                 prefix, count = prefix << 1, zeros
@@ -84,15 +83,17 @@ class TiedRecords:
                 self._splits[node] = heads(count, source)
         return self._splits[node]
 
-    def _leaf(self, bits: int, prefix: int, count: int, source: Source) -> list[int]:
+    def _leaf(self, bits: int, prefix: int, count: int, source: Source) -> NDArray[np.int64]:
         """Return the last `bits` bits of the few records whose offset starts with `prefix`, sorted."""
         node = (bits, prefix)
         if node not in self._leaves:
             with source.free(_DITHER):
                 if count <= _DRAW_SINGLY:
-                    self._leaves[node] = sorted(source.bits(bits) for _ in range(count))
+                    leaf = np.array([source.bits(bits) for _ in range(count)], np.int64)
                 else:
-                    self._leaves[node] = np.sort(integers_below(1 << bits, count, source)).tolist()
+                    leaf = integers_below(1 << bits, count, source)
+                leaf.sort()
+                self._leaves[node] = leaf
         return self._leaves[node]
 
     def __repr__(self) -> str:
@@ -218,14 +219,21 @@ class SortedFloats:
 
     def tie_at(self, k: int) -> tuple[int, int, int]:
         """Return the k-th smallest code and its span: looks at the neighbours first, most codes are alone."""
-        around = self._patterns[k - 2 if k > 2 else 0 : k + 1].tolist()
+        first, last = self._first, self._last
+        codes = [  # as `_code` has them: three calls take longer
+            first
+            if (code := each >> DROPPED_BITS if each >= 0 else -(each & _MAGNITUDE) >> DROPPED_BITS) < first
+            else last
+            if code > last
+            else code
+            for each in self._patterns[k - 2 if k > 2 else 0 : k + 1].tolist()
+        ]
         here = 1 if k > 1 else 0
-        code = self._code(around[here])
-        before, until = k - 1, k
-        if here and self._code(around[0]) == code:
-            before = 0 if code <= self._first else int(self._values.searchsorted(least_double(code)))
-        if len(around) > here + 1 and self._code(around[-1]) == code:
-            until = self._size if code >= self._last else int(self._values.searchsorted(least_double(code + 1)))
+        code, before, until = codes[here], k - 1, k
+        if here and codes[0] == code:
+            before = 0 if code <= first else int(self._values.searchsorted(least_double(code)))
+        if len(codes) > here + 1 and codes[-1] == code:
+            until = self._size if code >= last else int(self._values.searchsorted(least_double(code + 1)))
         return code, before, until
 
     def _end_of_tie(self, place: int, code: int) -> int:
@@ -272,7 +280,7 @@ class CountedCodes:
 class DitheredRanks:
     """Ranks over codes; ties are spread lazily, as far as requests need."""
 
-    __slots__ = ("_atoms", "_codes", "_dither_bits", "_grid", "_singles", "_source")
+    __slots__ = ("_atoms", "_codes", "_dither_bits", "_grid", "_singles", "_source", "_tie")
 
     def __init__(self, codes: OrderedCodes, grid: Outcomes, source: Source | None) -> None:
         self._codes = codes
@@ -281,6 +289,7 @@ class DitheredRanks:
         self._dither_bits = grid.dither_bits
         self._atoms: dict[int, TiedRecords] = {}
         self._singles: dict[int, int] = {}  # the offset of a record that is alone with its code
+        self._tie: tuple[int | None, int, int] = None, 0, 0  # the last code that `order` met, and its span
 
     @property
     def size(self) -> int:
@@ -293,7 +302,9 @@ class DitheredRanks:
             return 0
         if code > self._grid.last:
             return self.size
-        before, until = self._codes.span(code)
+        met, before, until = self._tie  # the neighbours of a quantile are asked for next
+        if met != code:
+            before, until = self._codes.span(code)
         offset = index - (code << self._grid.dither_bits)
         if offset == 0 or before == until:
             return before
@@ -305,7 +316,7 @@ class DitheredRanks:
 
     def order(self, k: int) -> int:
         """Return the k-th smallest fine index, k = 1..size."""
-        code, before, until = self._codes.tie_at(k)
+        code, before, until = self._tie = self._codes.tie_at(k)
         coarse = code << self._dither_bits
         if self._source is None or self._dither_bits == 0:
             return coarse
@@ -317,8 +328,7 @@ class DitheredRanks:
     def _single(self, code: int, source: Source) -> int:
         offset = self._singles.get(code)
         if offset is None:
-            with source.free(_DITHER):
-                offset = self._singles[code] = source.bits(self._dither_bits)
+            offset = self._singles[code] = source.free_bits(self._dither_bits, _DITHER)
         return offset
 
     def _atom(self, code: int, count: int) -> TiedRecords:

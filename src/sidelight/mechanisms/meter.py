@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sidelight.accounting import batch
 from sidelight.errors import ClaimError, NoiseError
@@ -37,7 +37,7 @@ from sidelight.guarantees.claims import Claim
 from sidelight.guarantees.conversions import root_of_sum_of_squares
 from sidelight.guarantees.implications import implies, renyi_of
 from sidelight.guarantees.units import rows_of_unit
-from sidelight.mechanisms.price import Amounts, DrawPrice
+from sidelight.mechanisms.price import Amounts, DrawPrice, amount_of
 from sidelight.noise.source import EVERYTHING, Part, Price
 
 #: What the user reads when a sum exceeds its claim: fixed, because the charge stands and nothing else may be said.
@@ -51,8 +51,7 @@ _Factors: TypeAlias = tuple[Fraction, Fraction]
 _KINDS: tuple[Amounts, ...] = ("epsilon", "rho", "mu_squared")
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(NamedTuple):
     """One line of what a release spent: a price and the records that it is about."""
 
     price: DrawPrice
@@ -116,10 +115,11 @@ class Meter:
     def spending(self) -> tuple[dict[str, str], ...]:
         """What was drawn, in order of the first of each kind, with how many times."""
         lines: dict[tuple[tuple[str, str], ...], int] = {}
-        last, key = None, ()
+        known: dict[tuple[int, bool, bool], tuple[tuple[str, str], ...]] = {}  # most draws have the same few prices
         for each in (*self.drawn, *(() if self._later is None else self._later.drawn)):
-            if last is None or last.part is not each.part or last.price != each.price:  # steps of a descent are alike
-                last, key = each, tuple(each.line.items())
+            seen = id(each.price), each.part.group is None, each.part.spans is None
+            if (key := known.get(seen)) is None:
+                key = known[seen] = tuple(each.line.items())
             lines[key] = lines.get(key, 0) + 1
         return tuple({**dict(line), "times": str(times)} for line, times in lines.items())
 
@@ -240,12 +240,17 @@ class Meter:
             elif key in known:
                 cost = known[key]
             else:
-                cost = known[key] = _cost(each.price.claims, each.part.pairs, kind, self.claims)
+                claims = each.price.claims
+                alike = not each.part.pairs and claims.neighbours is self.claims.neighbours
+                cost = known[key] = (
+                    each.price.amount(kind) if alike else _cost(claims, each.part.pairs, kind, self.claims)
+                )
             if cost is None:
                 return None
             costs.append(cost)
         total = Fraction(0)
         parts: dict[tuple[_Factors, int | None], dict[int | None, list[tuple[Drawn, Fraction]]]] = {}
+        last: tuple[_Factors, int | None] | None = None
         for each, cost in zip(self.drawn, costs, strict=True):
             unit, part = each.price.claims.unit, each.part
             if unit == row and _moves(each.price.claims):
@@ -258,8 +263,10 @@ class Meter:
             else:
                 total += cost  # of the unit of the release: its rows may be in all parts
                 continue
-            groups = parts.setdefault((factors, part.partition), defaultdict(list))
-            groups[part.group].append((Drawn(each.price, part), cost))
+            if last is None or last[0] is not factors or last[1] != part.partition:  # a hash of fractions takes longer
+                last = factors, part.partition
+                groups = parts.setdefault(last, defaultdict(list))
+            groups[part.group].append((each if part is each.part else Drawn(each.price, part), cost))
         for ((rows, squares), _), groups in parts.items():
             paths = [_worst_path([(each.part, cost) for each, cost in group]) for group in groups.values()]
             found = max(paths) * (rows if kind == "epsilon" else squares)
@@ -312,16 +319,7 @@ def _cost(claims: Claims, pairs: bool, kind: Amounts, of: Claims) -> Fraction | 
 
 def _own_cost(claims: Claims, kind: Amounts, of: Claims) -> Fraction | None:
     """Return what a draw costs in a kind, if it is for the neighbours of the release."""
-    if claims.neighbours is not of.neighbours:
-        return None
-    if kind == "epsilon":
-        pure = claims.pure()
-        return None if pure is None else pure.epsilon
-    if kind == "rho":
-        zcdp = claims.zcdp()
-        return None if zcdp is None else zcdp.rho
-    gdp = claims.gdp()
-    return None if gdp is None else gdp.mu**2
+    return amount_of(claims, kind) if claims.neighbours is of.neighbours else None
 
 
 def _rows_of(claims: Claims) -> tuple[Fraction, Fraction]:

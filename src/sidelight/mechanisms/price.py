@@ -6,13 +6,14 @@ was planned with: so a scale that does not fit its budget is seen by the meter.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Literal, Unpack
 
-from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.bounded import Bounded, Norm, TraceNorm
 from sidelight.guarantees import GDP, BoundedRange, Claims, Context, PureDP, decimal_text, native_claims
 
 #: The kinds of amounts that are additive over adaptive draws: epsilon, rho, and the square of mu.
@@ -49,6 +50,17 @@ class DrawPrice:
         """The strongest claim, in words."""
         return str(self.claims.strongest)
 
+    @cached_property
+    def amounts(self) -> dict[Amounts, Fraction | None]:
+        """What the claims cost in each kind, for their own neighbours and unit, as far as anybody asked."""
+        return {}
+
+    def amount(self, kind: Amounts) -> Fraction | None:
+        """Return what the claims cost in a kind, None where they prove nothing in it."""
+        if kind not in self.amounts:
+            self.amounts[kind] = amount_of(self.claims, kind)
+        return self.amounts[kind]
+
     def allows(self, law: str, scales: Sequence[Fraction]) -> bool:
         """Return whether noise of this law and these scales is what was priced."""
         return self.samples is None or all((law, scale) in self.samples for scale in scales)
@@ -62,14 +74,33 @@ class DrawPrice:
         return self.each is None or all(price.claims.implies(claim) for claim in self.each)
 
 
+def amount_of(claims: Claims, kind: Amounts) -> Fraction | None:
+    """Return what claims cost in a kind, None where they prove nothing in it."""
+    if kind == "epsilon":
+        pure = claims.pure()
+        return None if pure is None else pure.epsilon
+    if kind == "rho":
+        zcdp = claims.zcdp()
+        return None if zcdp is None else zcdp.rho
+    gdp = claims.gdp()
+    return None if gdp is None else gdp.mu**2
+
+
 def laplace_price(bounded: Bounded, scale: Fraction) -> DrawPrice:
     """Return the price of discrete Laplace noise of a scale b on a statistic: epsilon = Δ₁/b."""
-    claim = PureDP(bounded.sensitivity / scale, neighbours=bounded.neighbours, unit=bounded.unit)
+    context: Context = {"neighbours": bounded.neighbours, "unit": bounded.unit}
+    return _laplace_price(bounded.sensitivity, scale, bounded.shape, bounded.norm, **context)
+
+
+@lru_cache(maxsize=256)  # of public numbers: the next release of a query has the same price
+def _laplace_price(
+    sensitivity: Fraction, scale: Fraction, shape: tuple[int, ...], norm: Norm | TraceNorm, **context: Unpack[Context]
+) -> DrawPrice:
     return DrawPrice(
         law="discrete Laplace",
-        claims=native_claims(claim, mechanism="discrete_laplace"),
+        claims=native_claims(PureDP(sensitivity / scale, **context), mechanism="discrete_laplace"),
         samples=(("discrete_laplace", scale),),
-        statistic=_numbers(bounded, scale),
+        statistic=_numbers(shape, norm, sensitivity, scale),
     )
 
 
@@ -82,7 +113,8 @@ def gaussian_price(bounded: Bounded, scale: Fraction, *, off_diagonal: Fraction 
         off_diagonal: That of the entries off the diagonal of a symmetric matrix, each drawn once: σ/√2 or more.
     """
     context: Context = {"neighbours": bounded.neighbours, "unit": bounded.unit}
-    return _gaussian_price(bounded.sensitivity, scale, off_diagonal, _numbers(bounded, scale), **context)
+    statistic = _numbers(bounded.shape, bounded.norm, bounded.sensitivity, scale)
+    return _gaussian_price(bounded.sensitivity, scale, off_diagonal, statistic, **context)
 
 
 @lru_cache(maxsize=256)  # of public numbers: every step of a descent has the same price
@@ -109,9 +141,6 @@ def selection_price(epsilon: Fraction, statistic: str, **context: Unpack[Context
     return DrawPrice(law="exponential choice", claims=claims, statistic=statistic)
 
 
-def _numbers(bounded: Bounded, scale: Fraction) -> str:
-    count = 1
-    for size in bounded.shape:
-        count *= size
-    entries = "one number" if not bounded.shape else f"{count} numbers"
-    return f"{entries} of {bounded.norm} sensitivity {decimal_text(bounded.sensitivity)}, scale {float(scale):.6g}"
+def _numbers(shape: tuple[int, ...], norm: Norm | TraceNorm, sensitivity: Fraction, scale: Fraction) -> str:
+    entries = f"{math.prod(shape)} numbers" if shape else "one number"
+    return f"{entries} of {norm} sensitivity {decimal_text(sensitivity)}, scale {float(scale):.6g}"

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
@@ -22,6 +22,10 @@ from sidelight.errors import RangeError
 # so a range without prior mass is no special case (quantiles proof page, section 1.4).
 
 Adaptation = Literal["conditional", "edge"]
+
+
+#: Two indices with the mass below each.
+Bracket: TypeAlias = tuple[int, int, int, int]
 
 
 class Masses(Protocol):
@@ -41,8 +45,11 @@ class Masses(Protocol):
         """Return the mass of all outcomes below an index: strictly increasing from first to last + 1."""
         ...
 
-    def inverse(self, position: int) -> int:
-        """Return the outcome j with cumulative(j) <= position < cumulative(j + 1)."""
+    def inverse(self, position: int, around: Bracket | None = None) -> int:
+        """Return the outcome j with cumulative(j) <= position < cumulative(j + 1).
+
+        A bracket `around` it is (low, cumulative(low), high, cumulative(high)) with low <= j < high.
+        """
         ...
 
     def fresh(self) -> Masses:
@@ -67,9 +74,9 @@ class Conditional:
             index = self.last + 1
         return self._masses.cumulative(index)
 
-    def inverse(self, position: int) -> int:
+    def inverse(self, position: int, around: Bracket | None = None) -> int:
         """Return the outcome of a position between cumulative(first) and cumulative(last + 1)."""
-        return self._masses.inverse(position)
+        return self._masses.inverse(position, around)
 
     def fresh(self) -> Conditional:
         """Return the same view of masses for one selection."""
@@ -94,8 +101,8 @@ class Edge:
             return 0
         return self._top if index > self.last else self._masses.cumulative(index)
 
-    def inverse(self, position: int) -> int:
-        """Return the outcome of a position between 0 and the whole mass."""
+    def inverse(self, position: int, around: Bracket | None = None) -> int:
+        """Return the outcome of a position between 0 and the whole mass; a bracket here is none of the prior."""
         if position < self._second:
             return self.first
         return self.last if position >= self._end else self._masses.inverse(position)
@@ -239,42 +246,48 @@ class Rings:
         first, last = self._first, self._last
         order, cumulative = ranks.order, masses.cumulative
 
-        def mass_below_run(k: int) -> int:
+        lowest, highest = (first, bottom), (last + 1, top)
+
+        def start_of_run(k: int) -> tuple[int, int]:
+            """Return the first outcome of a run, and the mass below it."""
             if k <= 0:
-                return bottom
+                return lowest
             if k > size:
-                return top
+                return highest
             index = order(k)
             if index >= last:
-                return top
-            return cumulative((index if index > first else first) + 1)
+                return highest
+            index = (index if index > first else first) + 1
+            return index, cumulative(index)
 
         best = -(-target // step)  # runs from here on lie above the target rank
         self.smallest = self._smallest_gap(best, size)
-        right = left = mass_below_run(best)
-        blocks: list[tuple[int, int, int, int]] = []  # left mass, left start, right mass, right start
+        right_end, right = left_end, left = start_of_run(best)
+        blocks: list[tuple[int, Bracket, Bracket]] = []  # left mass, left ends, right ends
         weights: list[int] = []
         self.depths = depths = [0]
         weight = depth = 0
         ahead = 1
         while True:
             reach = self.smallest - (-ahead * num // den)  # the smallest G of the next ring
-            next_right = mass_below_run(-(-(target + reach) // step))
-            next_left = mass_below_run((target - reach) // step + 1)
+            next_right_end, next_right = start_of_run(-(-(target + reach) // step))
+            next_left_end, next_left = start_of_run((target - reach) // step + 1)
             more = (left - next_left + next_right - right) * steps[depth]
             if ahead > depth + 1 and more > weight >> WIDE_BITS:
                 ahead = depth + 1  # too heavy for a wide ring
                 continue
-            blocks.append((left - next_left, next_left, next_right - right, right))
+            ends = (next_left_end, next_left, left_end, left), (right_end, right, next_right_end, next_right)
+            blocks.append((left - next_left, *ends))
             weights.append(more)
             weight += more
-            right, left, depth = next_right, next_left, ahead
+            right_end, right, left_end, left = next_right_end, next_right, next_left_end, next_left
+            depth = ahead
             depths.append(depth)
             rest = ((top - right) + (left - bottom)) * steps[depth]
             if depth == decay.levels or rest <= weight >> slack_bits or len(blocks) == most_rings:
                 break
             ahead = min(2 * depth if depth < 8 else 4 * depth, decay.levels)
-        blocks.append((left - bottom, bottom, top - right, right))
+        blocks.append((left - bottom, (*lowest, left_end, left), (right_end, right, *highest)))
         self.cut = len(blocks) - 1
         self._blocks = blocks
         self._starts = [0, *accumulate([*weights, rest])]
@@ -290,14 +303,16 @@ class Rings:
 
     def ring_mass(self, ring: int) -> int:
         """Return the prior mass of a ring."""
-        left_mass, _, right_mass, _ = self._blocks[ring]
-        return left_mass + right_mass
+        left_mass, _, (_, right_start, _, right_end) = self._blocks[ring]
+        return left_mass + right_end - right_start
 
     def outcome(self, ring: int, unit_of_mass: int) -> int:
         """Return the outcome that a unit of the ring's mass belongs to: left block first, then right."""
-        left_mass, left_start, _, right_start = self._blocks[ring]
+        left_mass, left, right = self._blocks[ring]
         inside = unit_of_mass - left_mass
-        return self._masses.inverse(left_start + unit_of_mass if inside < 0 else right_start + inside)
+        if inside < 0:
+            return self._masses.inverse(left[1] + unit_of_mass, left)
+        return self._masses.inverse(right[1] + inside, right)
 
     def excess(self, index: int) -> tuple[int, int, int]:
         """Return the excess score of an outcome as whole + remainder / divisor."""

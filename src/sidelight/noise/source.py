@@ -14,11 +14,10 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
 from fractions import Fraction
 from types import TracebackType
-from typing import Literal, NoReturn, Protocol, Self
+from typing import Literal, NamedTuple, NoReturn, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,8 +76,7 @@ class Price(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Which records a draw is about: those of one group, of some half-open spans of a grid, or both; public.
 
     Args:
@@ -209,10 +207,15 @@ class Source:
         finally:
             self._open, self._price = opened, outer
 
-    def free(self, reason: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def free(self, reason: str) -> Iterator[None]:
         """Draw what meets no statistic of records (the order of ties, public samples); `reason` says for what."""
         assert reason
-        return _Free(self)
+        opened, self._open = self._open, True
+        try:
+            yield
+        finally:
+            self._open = opened
 
     @contextmanager
     def over(
@@ -237,9 +240,9 @@ class Source:
         outer = self._part
         within = outer if group is None else Part(partition, group, rows_of_unit, additive)
         if spans is not None:
-            within = replace(within, axis=self._axis_of(places), spans=tuple(spans))
+            within = within._replace(axis=self._axis_of(places), spans=tuple(spans))
         both = outer.pairs or pairs
-        self._part = within if within.pairs is both else replace(within, pairs=both)
+        self._part = within if within.pairs is both else within._replace(pairs=both)
         try:
             yield
         finally:
@@ -286,10 +289,20 @@ class Source:
         """Return one uniform integer of k bits."""
         self._drawing()
         nbytes = (k + 7) // 8
-        if len(self._pool) < nbytes:
-            self._pool = self._entropy.read(max(POOL_BYTES, nbytes))
-        taken, self._pool = self._pool[:nbytes], self._pool[nbytes:]
+        pool = self._pool
+        if len(pool) < nbytes:
+            pool = self._entropy.read(max(POOL_BYTES, nbytes))
+        taken, self._pool = pool[:nbytes], pool[nbytes:]
         return int.from_bytes(taken, "little") >> (8 * nbytes - k)
+
+    def free_bits(self, k: int, reason: str) -> int:
+        """Return one uniform integer of k bits as `free` allows it: quicker, for ties, of which there are hundreds."""
+        assert reason
+        opened, self._open = self._open, True
+        try:
+            return self.bits(k)
+        finally:
+            self._open = opened
 
     def close(self) -> None:
         """Drop the pool; every later draw raises."""
@@ -298,6 +311,8 @@ class Source:
         self._closed = True
 
     def _drawing(self) -> None:
+        if self._open and not self._closed and os.getpid() == self._pid and threading.get_ident() == self._thread:
+            return  # asked for each draw of bits: a call takes longer
         self._guard()
         if not self._open:
             raise NoiseError("a draw without a price: noise is drawn inside source.paying(...), by a mechanism")
@@ -329,22 +344,6 @@ class Source:
 
     def __repr__(self) -> str:
         return f"Source(branding={self.branding!r}, numerics={self.numerics!r})"
-
-
-class _Free:
-    """A block without a price: a class, because one is opened for each tie, and a generator takes twice as long."""
-
-    __slots__ = ("_opened", "_source")
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def __enter__(self) -> None:
-        self._opened = self._source._open
-        self._source._open = True
-
-    def __exit__(self, *_: object) -> None:
-        self._source._open = self._opened
 
 
 def check_size(size: int) -> None:

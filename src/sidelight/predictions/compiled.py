@@ -6,8 +6,8 @@ C(j+1) - C(j) >= 1, so every outcome is possible whatever the data (quantiles pr
 
 Nothing is tabulated: a piece on which all components are lines is computed when a lookup meets it, so that compiling
 costs microseconds however large the grid is. A compiled prior never changes: it is public, lies in a prepared query and
-outlives the release, and a piece that it remembered would tell where records lie. A selection, or a tree of them,
-remembers the pieces that it met in a copy of its own (`fresh`), which ends with it.
+outlives the release, and a piece that it remembered would tell where records lie. A selection, a tree of them or a form
+with several trees remembers the pieces that it met in a copy of its own (`fresh`), which ends with it.
 
 `Prior`, what every prior can do, is the one seam between predictions and algorithms.
 """
@@ -15,20 +15,20 @@ remembers the pieces that it met in a copy of its own (`fresh`), which ends with
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
-from sidelight.mechanisms.rings import Adaptation, Masses, adapt
+from sidelight.mechanisms.rings import Adaptation, Bracket, Masses, adapt
 from sidelight.predictions.origin import Origin
+from sidelight.predictions.pieces import Height, Pieces, PiecewiseCDF, heights_at
 from sidelight.records.numbers import exact_number
 
 #: The numbers that describe a prior: finite floats, meant as the decimals that they print as.
@@ -121,7 +121,7 @@ class PriorLaw:
 
     def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
-        return CompiledPrior(grid.fine_first, grid.fine_last, self.piecewise_cdfs(grid, UNIT))
+        return CompiledPrior(grid.fine_first, grid.fine_last, self.piecewise_cdfs(grid, UNIT)).rehearsed()
 
     def to_json(self) -> dict[str, object]:
         """Return strings only."""
@@ -136,47 +136,6 @@ UNIT_BITS = 128
 UNIT = 1 << UNIT_BITS
 #: A part with less mass in a range is left out of it: its few steps would become point masses.
 LEAST_PART = 1 << 20
-#: Stands for "no end": beyond every index of every grid.
-_NO_END = 1 << 128
-
-
-class FlooredLine(NamedTuple):
-    """A piece of a cumulative mass: its height at start <= j < end is floor((slope * j + offset) / divisor)."""
-
-    start: int
-    end: int
-    slope: int
-    offset: int
-    divisor: int
-
-    def at(self, index: int) -> int:
-        """Return the height at an index of the piece."""
-        return (self.slope * index + self.offset) // self.divisor
-
-
-class PiecewiseCDF(Protocol):
-    """One component of a prior: a non-decreasing integer function of the index, in pieces that are floored lines."""
-
-    @property
-    def many(self) -> bool:
-        """Return whether pieces are so many that heights are better computed one by one, by `at`."""
-
-    def line(self, index: int) -> FlooredLine:
-        """Return the piece that holds an index; every index, beyond the ends of the grid too, has one."""
-
-    def at(self, index: int) -> int:
-        """Return the height at an index."""
-
-
-class Heights(Protocol):
-    """Something that has a height at an index."""
-
-    def at(self, index: int) -> int:
-        """Return the height at an index."""
-
-
-#: First index, index behind the last, and what gives each component's height between.
-Piece: TypeAlias = tuple[int, int, tuple[Heights, ...]]
 
 
 class ConditionedPart(NamedTuple):
@@ -184,52 +143,6 @@ class ConditionedPart(NamedTuple):
 
     components: int  # how many of the prior's list, in order
     weight: int
-
-
-class _Pieces:
-    """The pieces on which the components are lines; those of one run are remembered as far as it asked."""
-
-    __slots__ = ("_components", "_known", "_starts", "kept")
-
-    def __init__(self, components: Sequence[PiecewiseCDF], *, kept: bool = False) -> None:
-        self._components = tuple(components)
-        self.kept = kept
-        self._starts: list[int] = []
-        self._known: list[Piece] = []
-
-    def fresh(self) -> _Pieces:
-        """Return the same pieces, none remembered yet."""
-        return _Pieces(self._components, kept=True)
-
-    def at(self, index: int) -> Piece:
-        """Return the piece that holds an index; a component of many pieces stands for itself."""
-        place = bisect_right(self._starts, index)
-        if place:
-            piece = self._known[place - 1]
-            if piece[0] <= index < piece[1]:
-                return piece
-        piece = self._cut(index, [part if part.many else part.line(index) for part in self._components])
-        if self.kept:
-            self._known.insert(place, piece)
-            self._starts.insert(place, piece[0])
-        return piece
-
-    def all_lines_at(self, index: int) -> Piece:
-        """Return the piece that holds an index, all components being lines."""
-        start, end, heights = self.at(index)
-        if all(isinstance(each, FlooredLine) for each in heights):
-            return start, end, heights
-        return self._cut(
-            index,
-            [part.line(index) if part.many else each for part, each in zip(self._components, heights, strict=True)],
-        )
-
-    def _cut(self, index: int, heights: Sequence[Heights]) -> Piece:
-        start, end = -_NO_END, _NO_END
-        for each in heights:
-            if type(each) is FlooredLine:  # compared in place: a call takes longer
-                start, end = each[0] if each[0] > start else start, each[1] if each[1] < end else end
-        return start, end, tuple(heights)
 
 
 class CompiledPrior:
@@ -251,29 +164,43 @@ class CompiledPrior:
         components: Sequence[PiecewiseCDF],
         *,
         parts: Sequence[ConditionedPart] = (),
-        pieces: _Pieces | None = None,
+        pieces: Pieces | None = None,
     ) -> None:
         self.first = first
         self.last = last
-        self._pieces = _Pieces(components) if pieces is None else pieces
+        self._pieces = Pieces(components) if pieces is None else pieces
         self._parts = tuple(parts)
-        self._recent = self._pieces.at(first)
-        #: Whether one line says it all, which is then evaluated in place.
-        self._single = not self._parts and len(self._recent[2]) == 1 and isinstance(self._recent[2][0], FlooredLine)
-        low, high = self._heights(first), self._heights(last + 1)
-        #: For each part: from which line to which, its height at `first`, its weight, and what it rises.
-        self._shares: list[tuple[int, int, int, int, int]] = []
-        self._shift = -first
+
+    def __getattr__(self, name: str) -> Any:
+        """Look at the ends of the range when a mass is first asked for: many priors are only adapted to others."""
+        if name not in ("_recent", "_single", "total", "_shares", "_shift"):
+            raise AttributeError(name)
+        first, last = self.first, self.last
+        recent = self._pieces.at(first)
+        low, high = heights_at(recent, first), heights_at(self._pieces.at(last + 1), last + 1)
+        total, shift, start = last + 1 - first, -first, 0
         if not self._parts:
-            self._shift -= sum(low)
-        start = 0
+            shift -= sum(low)
+            total += sum(high) - sum(low)
+        shares: list[tuple[int, int, int, int, int]] = []
         for part in self._parts:
             end = start + part.components
             base, rise = sum(low[start:end]), sum(high[start:end]) - sum(low[start:end])
             if rise >= LEAST_PART:
-                self._shares.append((start, end, base, part.weight, rise))
+                shares.append((start, end, base, part.weight, rise))
+                total += part.weight  # at the end it has risen by all of its rise
             start = end
-        self.total = self._value(self._pieces.at(last + 1)[2], last + 1)
+        self._recent, self._shift, self.total = recent, shift, total
+        #: Whether one line says it all, which is then evaluated in place.
+        self._single = not self._parts and len(recent[2]) == 1 and isinstance(recent[2][0], tuple)
+        #: For each part: from which line to which, its height at `first`, its weight, and what it rises.
+        self._shares = shares
+        return getattr(self, name)
+
+    def rehearsed(self) -> CompiledPrior:
+        """Return it after a look at the ends of its range: what can fail, fails now, and threads may share it."""
+        _ = self.total
+        return self
 
     def fresh(self) -> CompiledPrior:
         """Return the same masses for one run, which remembers there what it looked up; those of a run as they are."""
@@ -296,15 +223,35 @@ class CompiledPrior:
             start, end, lines = piece = self._pieces.at(index)
             if self._pieces.kept:
                 self._recent = piece
-        if self._single and isinstance(line := lines[0], FlooredLine):
-            return index + self._shift + (line[2] * index + line[3]) // line[4]
         return self._value(lines, index)
 
-    def inverse(self, position: int) -> int:
-        """Return the index j with C(j) <= position < C(j+1), for 0 <= position < total."""
-        start, end, lines = self._recent
-        if self._single and start <= (index := self._solved(lines, position)) < end - 1 and index >= self.first:
-            return index
+    def inverse(self, position: int, around: Bracket | None = None) -> int:
+        """Return the index j with C(j) <= position < C(j+1), for 0 <= position < total.
+
+        Whoever knows C(low) <= position < C(high) gives these `around` it, and spares the search for them.
+        """
+        low, value, high, high_value = around or self._bracket(position)
+        # C(low) = value <= position < C(high) = high_value: look at the piece on the line between, or in the middle.
+        by_line = True
+        while True:
+            near = low + (position - value) * (high - low) // (high_value - value) if by_line else (low + high) // 2
+            by_line = not by_line
+            start, end, lines = self._pieces.all_lines_at(near)
+            if start <= low and high <= end:
+                return self._within(lines, position, low, value, high, high_value)
+            start, end = max(start, low), min(end, high)
+            if (bottom := self._value(lines, start)) > position:
+                high, high_value = start, bottom
+                continue
+            if (top := self._value(lines, end - 1)) > position:
+                return self._within(lines, position, start, bottom, end - 1, top)
+            if end == high or (above := self.cumulative(end)) > position:
+                return end - 1
+            low, value = end, above
+
+    def _bracket(self, position: int) -> Bracket:
+        """Return indices around a position, with their masses."""
+        start, end, _ = self._recent
         # Bracket the position by doubling steps away from where the last question was: most lie near it.
         step, low = end - start, max(start, self.first)
         value = high_value = self.cumulative(low)
@@ -319,33 +266,25 @@ class CompiledPrior:
             high = min(high + step, self.last + 1)
             high_value = self.cumulative(high)
             step *= 2
-        # C(low) = value <= position < C(high) = high_value: look at the piece on the line between, or in the middle.
-        by_line = True
-        while True:
-            near = low + (position - value) * (high - low) // (high_value - value) if by_line else (low + high) // 2
-            by_line = not by_line
-            start, end, lines = self._pieces.all_lines_at(near)
-            start, end = max(start, low), min(end, high)
-            if (bottom := self._value(lines, start)) > position:
-                high, high_value = start, bottom
-                continue
-            if (top := self._value(lines, end - 1)) > position:
-                return self._within(lines, position, start, end - 1, top)
-            if end == high or (above := self.cumulative(end)) > position:
-                return end - 1
-            low, value = end, above
+        return low, value, high, high_value
 
     def adapted(self, first: int, last: int, adaptation: Adaptation) -> Masses:
         """Return the prior of a tree node whose outcomes are first..last."""
         if self._parts and adaptation == "conditional" and self.first <= first <= last <= self.last:
+            if (first, last) == (self.first, self.last):
+                return self
             return CompiledPrior(first, last, (), parts=self._parts, pieces=self._pieces)
         return adapt(self, first, last, adaptation)
 
-    def _within(self, lines: tuple[Heights, ...], position: int, low: int, high: int, top: int) -> int:
-        """Find the index inside one piece, C(low) <= position < C(high) = top: a guess on the line, put right."""
+    def _within(self, lines: tuple[Height, ...], position: int, low: int, bottom: int, high: int, top: int) -> int:
+        """Find the index inside one piece, C(low) = bottom <= position < C(high) = top: a guess on the line, put right.
+
+        The lines must hold from `low` to `high` - 1.
+        """
         if self._single:
-            return self._solved(lines, position)
-        bottom = self._value(lines, low)
+            # C(j) = floor(((slope + divisor) j + offset + shift * divisor) / divisor) <= position, solved for j
+            slope, offset, divisor = lines[0]  # type: ignore[misc]
+            return min(((position + 1 - self._shift) * divisor - offset - 1) // (slope + divisor), high - 1)
         step = 1
         while high - low > 1:
             # The floors leave the line by a few units; where they are coarse (a part conditioned to little mass) the
@@ -370,31 +309,27 @@ class CompiledPrior:
             step *= 2
         return low
 
-    def _solved(self, lines: tuple[Heights, ...], position: int) -> int:
-        """Return the largest j with C(j) <= position on a single line, were it without ends.
-
-        C(j) = floor(((slope + divisor) j + offset + shift * divisor) / divisor) <= position, solved for j.
-        """
-        line = lines[0]
-        assert isinstance(line, FlooredLine)
-        return ((position + 1 - self._shift) * line[4] - line[3] - 1) // (line[2] + line[4])
-
-    def _value(self, lines: tuple[Heights, ...], index: int) -> int:
-        """Return C(index) from the lines of the piece that holds it."""
+    def _value(self, lines: tuple[Height, ...], index: int) -> int:
+        """Return C(index) from the lines of the piece that holds it: all in place, because calls take as long."""
         value = index + self._shift
         if not self._parts:
             for line in lines:
-                value += (line[2] * index + line[3]) // line[4] if type(line) is FlooredLine else line.at(index)
+                if isinstance(line, tuple):
+                    slope, offset, divisor = line
+                    value += (slope * index + offset) // divisor
+                else:
+                    value += line.at(index)
             return value
         for start, end, base, weight, rise in self._shares:
             height = -base
-            for line in lines[start:end]:  # in place: a call takes as long as the line
-                height += (line[2] * index + line[3]) // line[4] if type(line) is FlooredLine else line.at(index)
+            for line in lines[start:end]:
+                if isinstance(line, tuple):
+                    slope, offset, divisor = line
+                    height += (slope * index + offset) // divisor
+                else:
+                    height += line.at(index)
             value += weight * height // rise
         return value
-
-    def _heights(self, index: int) -> list[int]:
-        return [line.at(index) for line in self._pieces.at(index)[2]]
 
     def __repr__(self) -> str:
         return f"CompiledPrior(first={self.first}, last={self.last})"

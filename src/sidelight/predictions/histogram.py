@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Literal
 
@@ -14,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.grid import FLOAT_CODE_LIMIT, Grid, Outcomes, exact_position
-from sidelight.predictions.compiled import Numeric, PiecewiseCDF, PriorLaw, as_decimal, exact_positive, finite
+from sidelight.predictions.compiled import Numeric, PriorLaw, as_decimal, exact_positive, finite
 from sidelight.predictions.knots import IndexLine, ListedKnots, WholeNumbers
 from sidelight.predictions.origin import Origin, guess
+from sidelight.predictions.pieces import PiecewiseCDF
 
 Floats = NDArray[np.float64]
 
@@ -241,7 +243,7 @@ class ScaleFree(PriorLaw):
 
     def cells(self, grid: Outcomes | None = None) -> int:
         """Return the number of cells of equal mass that a grid meets; without a grid, of all cells: at most 130."""
-        ends = self._half_steps()
+        ends = _half_steps(self.signs)
         if grid is None:
             return len(ends) - 1
         half = self._resolution_on(grid) / 2
@@ -270,19 +272,7 @@ class ScaleFree(PriorLaw):
 
     def piecewise_cdfs(self, grid: Outcomes, weight: int) -> tuple[PiecewiseCDF, ...]:
         """Return equal integer masses on all cells, the same whatever the ends of the grid."""
-        half, ends = self._resolution_on(grid) / 2, self._half_steps()
-        everywhere, whole = (0, 0) if isinstance(grid, Grid) else (weight >> EVERYWHERE_BITS, weight >> _WHOLE_BITS)
-        rest = weight - everywhere - whole
-        cells = ListedKnots(grid, ((end, k * rest // (len(ends) - 1)) for k, end in enumerate(ends)), step=half)
-        if isinstance(grid, Grid):
-            return (cells,)
-        limit = (FLOAT_CODE_LIMIT + 1) << grid.dither_bits
-        both = self.signs == "both"
-        return (
-            cells,
-            IndexLine(-limit if both else 0, limit, weight=everywhere),
-            WholeNumbers(grid, weight=whole, both_signs=both),
-        )
+        return _scale_free(grid, self._resolution_on(grid), self.signs, weight)
 
     def to_json(self) -> dict[str, object]:
         """Return strings only."""
@@ -292,11 +282,6 @@ class ScaleFree(PriorLaw):
             "signs": self.signs,
             "origin": self.origin.to_json(),
         }
-
-    def _half_steps(self) -> list[int]:
-        """Return the ends of all cells in order, in units of half a resolution: ±(2^(k+1) - 1)."""
-        right = [2 ** (k + 1) - 1 for k in range(OCTAVES + 1)]
-        return [-end for end in reversed(right)] + right if self.signs == "both" else [-1, *right]
 
     def _resolution_on(self, grid: Outcomes) -> Fraction:
         if self.resolution is not None:
@@ -308,5 +293,29 @@ class ScaleFree(PriorLaw):
             raise RangeError(
                 "this scale-free prior takes the resolution of a grid; give resolution= to use it without one"
             )
-        ends = [float(Fraction(end, 2) * Fraction(self.resolution)) for end in self._half_steps()]
+        ends = [float(Fraction(end, 2) * Fraction(self.resolution)) for end in _half_steps(self.signs)]
         return HistogramPrior(ends, [1.0] * (len(ends) - 1), origin=self.origin)
+
+
+def _half_steps(signs: Signs) -> list[int]:
+    """Return the ends of all cells in order, in units of half a resolution: ±(2^(k+1) - 1)."""
+    right = [2 ** (k + 1) - 1 for k in range(OCTAVES + 1)]
+    return [-end for end in reversed(right)] + right if signs == "both" else [-1, *right]
+
+
+@lru_cache(maxsize=32)  # of public numbers: the default prior of a grid, which every release of a column has
+def _scale_free(grid: Outcomes, resolution: Fraction, signs: Signs, weight: int) -> tuple[PiecewiseCDF, ...]:
+    """Return the integer masses of a scale-free prior."""
+    ends = _half_steps(signs)
+    everywhere, whole = (0, 0) if isinstance(grid, Grid) else (weight >> EVERYWHERE_BITS, weight >> _WHOLE_BITS)
+    rest = weight - everywhere - whole
+    knots = ((end, k * rest // (len(ends) - 1)) for k, end in enumerate(ends))
+    cells = ListedKnots(grid, knots, step=resolution / 2)
+    if isinstance(grid, Grid):
+        return (cells,)
+    limit, both = (FLOAT_CODE_LIMIT + 1) << grid.dither_bits, signs == "both"
+    return (
+        cells,
+        IndexLine(-limit if both else 0, limit, weight=everywhere),
+        WholeNumbers(grid, weight=whole, both_signs=both),
+    )

@@ -18,7 +18,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from sidelight.grid import MANTISSA_BITS, FloatGrid, Outcomes
-from sidelight.predictions.compiled import UNIT_BITS, FlooredLine
+from sidelight.predictions.compiled import UNIT_BITS
+from sidelight.predictions.pieces import FlooredLine
 
 _FRACTION_BITS = 64
 _PER_OCTAVE = 16
@@ -111,6 +112,10 @@ class _FewPieces:
 
     __slots__ = ()
     many = False
+
+    def flat_at(self, index: int) -> bool:
+        """Return True: there are few pieces everywhere."""
+        return True
 
     def line(self, index: int) -> FlooredLine:
         """Return the piece that holds an index."""
@@ -211,6 +216,11 @@ class WholeNumbers:
 
     many = True  # two pieces for each whole number
 
+    def flat_at(self, index: int) -> bool:
+        """Return whether an index lies between 0 and 1 or -1."""
+        code = index >> self._bits
+        return code != 0 and abs(code) < _BIAS << MANTISSA_BITS
+
     def at(self, index: int) -> int:
         """Return the height at an index."""
         code = index >> self._bits
@@ -288,14 +298,19 @@ def piece(
     which a, b, c belong. The height between is low + floor((high - low) (place - below) / (above - below)).
     """
     (left, low), (right, high) = below, above
+    from_left = from_right = 0
     if left is not None:
-        start = max(start, -((b - left * c) // a))  # the first index at or beyond the knot
+        from_left = b - left * c
+        first = -(from_left // a)  # the first index at or beyond the knot
+        start = first if first > start else start
     if right is not None:
-        end = min(end, -((b - right * c) // a))
+        from_right = b - right * c
+        last = -(from_right // a)
+        end = last if last < end else end
     if left is None or right is None or high == low:
         return FlooredLine(start, end, 0, low, 1)
-    rise, width = high - low, c * (right - left)
-    slope, offset = rise * a, rise * (b - left * c) + low * width
+    rise, width = high - low, from_left - from_right
+    slope, offset = rise * a, rise * from_left + low * width
     common = slope | offset | width
     twos = (common & -common).bit_length() - 1
     return FlooredLine(start, end, slope >> twos, offset >> twos, width >> twos)

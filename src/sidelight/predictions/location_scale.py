@@ -21,7 +21,6 @@ from sidelight.predictions.compiled import (
     UNIT_BITS,
     CompiledPrior,
     Numeric,
-    PiecewiseCDF,
     PriorLaw,
     as_decimal,
     exact_positive,
@@ -30,6 +29,7 @@ from sidelight.predictions.compiled import (
 )
 from sidelight.predictions.knots import LawKnots, StandardLaw
 from sidelight.predictions.origin import Origin, guess
+from sidelight.predictions.pieces import PiecewiseCDF
 
 Floats = NDArray[np.float64]
 _ROOT_HALF = math.sqrt(0.5)
@@ -380,7 +380,7 @@ class PowerLaw:
         knots = LawKnots(
             grid, _power_law(self.exponent), location=Fraction(0), scale=Fraction(self.anchor), weight=UNIT
         )
-        return CompiledPrior(grid.fine_first, grid.fine_last, [knots])
+        return CompiledPrior(grid.fine_first, grid.fine_last, [knots]).rehearsed()
 
 
 @lru_cache(maxsize=16)

@@ -18,7 +18,6 @@ from sidelight.predictions.compiled import (
     UNIT,
     CompiledPrior,
     ConditionedPart,
-    PiecewiseCDF,
     Prior,
     PriorLaw,
     as_decimal,
@@ -27,6 +26,7 @@ from sidelight.predictions.compiled import (
 from sidelight.predictions.histogram import HistogramPrior, ScaleFree, Uniform
 from sidelight.predictions.location_scale import Cauchy, Gaussian, HalfCauchy, Laplace
 from sidelight.predictions.origin import Origin, guess, joint_origin, origin_from_json
+from sidelight.predictions.pieces import PiecewiseCDF
 from sidelight.readable import as_read
 
 # The robustness knob: mix a prediction with something that holds when the prediction is wrong.
@@ -184,7 +184,7 @@ class Mixture(PriorLaw):
         each = [prior.piecewise_cdfs(grid, UNIT) for prior in self.priors]
         parts = [ConditionedPart(len(own), share) for own, share in zip(each, self._shares(UNIT), strict=True)]
         components = [component for own in each for component in own]
-        return CompiledPrior(grid.fine_first, grid.fine_last, components, parts=parts)
+        return CompiledPrior(grid.fine_first, grid.fine_last, components, parts=parts).rehearsed()
 
     def to_json(self) -> dict[str, object]:
         """Return strings only."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,7 @@ def check_reach(prior: Prior, grid: Outcomes) -> None:
             )
 
 
+@lru_cache(maxsize=64)  # of public numbers; what fails is not remembered
 def rehearse(number: Number, grid: Outcomes) -> None:
     """Code the two ends and read them back: public work that must not fail for the first time after a charge."""
     encoding_of(number, grid).codes(np.array([-np.inf, np.inf]))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -94,9 +95,9 @@ class PreparedQuantiles(SurePrepared):
             # as announced, the query says everything; but values may show ties, and then no error is likely
             said = None if self.error is None else as_released(self.error, self.grid, value.tolist())
             return Answer(value=value, error=None if said is self.error else said)
-        error = found.error
-        if error is not None and decision.form != "codes":  # released values and points may show undeclared ties
-            error = as_released(error, self.grid, value.tolist(), map(self.grid.value, found.points))
+        # released values and points may show undeclared ties; of the codes of a grid they say nothing
+        shown = None if decision.form == "codes" else (value.tolist(), found.points)
+        error = None if found.error is None else partial(_stated, found.error, self.grid, shown)
         return Answer(value=value, error=error, details={"form": decision.form, **details, **found.details})
 
     def _release(
@@ -124,18 +125,19 @@ class PreparedQuantiles(SurePrepared):
         if decision.form == "codes":
             counting = CodesPlan(codes=self.rule.codes, budget=budget)
             indices, counted = release_codes(ranks, levels, grid=self.grid, plan=counting, source=source)
-            return FormResult(indices, counted.details(counting), codes_bound(counting, counted, levels))
+            bound = partial(codes_bound, counting, counted, levels)
+            return FormResult(indices, counted.details(counting), bound)
         assert size is not None  # declared, or released
         priors = LevelPriors(self.grid, levels, self.priors, self.compiled)
         if decision.form == "select":
             selecting = SelectPlan.of(budget, size=size)
             indices, selected = release_selected(ranks, levels, plan=selecting, priors=priors, source=source)
-            error, details = select_bound(selecting, selected, levels), selected.details(selecting)
-            return FormResult(indices, details, error, selected.points)
+            bound = partial(select_bound, selecting, selected, levels)
+            return FormResult(indices, selected.details(selecting), bound, selected.points)
         plan = decision.cells_plan(levels, size)
         first = predicted_breakpoints(plan.breakpoint_levels, priors=priors) if decision.predicted else None
         cells = release_cells(ranks, levels, plan=plan, kind=budget.kind, priors=priors, source=source, first=first)
-        return FormResult(cells.indices, cells.details, cells_bound(cells), cells.first_points)
+        return FormResult(cells.indices, cells.details, partial(cells_bound, cells), cells.first_points)
 
     def _descend(
         self, tree: QuantileTree, ranks: Ranks, size: int | None, deviation: float | None, source: Source
@@ -143,8 +145,8 @@ class PreparedQuantiles(SurePrepared):
         indices = descend(tree, ranks, priors=self.compiled, source=source)
         if tree is self.tree:
             return FormResult(indices, {})
-        error = expected_gap(tree, self.priors, self.grid, size=size, deviation=deviation)
-        return FormResult(indices, {}, error)
+        bound = partial(expected_gap, tree, self.priors, self.grid, size=size, deviation=deviation)
+        return FormResult(indices, {}, bound)
 
 
 #: Of the budget of quantiles by group, for the counts that say which groups have rows.
@@ -282,3 +284,12 @@ def as_released(error: TailBound, grid: Outcomes, *released: Iterable[float]) ->
     found = [tuple(each) for each in released]
     hidden = not isinstance(grid, Grid) and any(len(each) == _HIDES for each in found)
     return replace(error, likely=None) if hidden or any(shows_ties(each, grid) for each in found) else error
+
+
+def _stated(
+    bound: Callable[[], TailBound], grid: Outcomes, released: tuple[Sequence[float], Sequence[int]] | None
+) -> TailBound:
+    """Compute a bound from released numbers; with released values and points, without what these contradict."""
+    with np.errstate(all="ignore"):  # as within a release: it says nothing
+        found = bound()
+    return found if released is None else as_released(found, grid, released[0], map(grid.value, released[1]))

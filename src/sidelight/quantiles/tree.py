@@ -15,7 +15,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sidelight.accounting.batch import worst_case_branch
 from sidelight.errors import RangeError
@@ -105,8 +105,7 @@ SHARE_STEP = Fraction(1, 2**64)
 LARGEST_BUDGET_POWER = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pick:
+class Pick(NamedTuple):
     """One exponential mechanism: the release of one level inside its node."""
 
     position: int  # among all levels, from 0
@@ -119,8 +118,7 @@ class Pick:
         return max(self.relative_level, 1 - self.relative_level) if score == "exact" else Fraction(1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Node:
+class Node(NamedTuple):
     """Picks that share one set of records: those between the released levels `lower` and `upper` (None: open)."""
 
     depth: int  # the root has 0
@@ -239,16 +237,12 @@ def quantile_tree(
         raise RangeError(f"branching must be at least 2, got {branching}; 2 is the binary tree and the default")
     if power > LARGEST_BUDGET_POWER:
         raise RangeError(f"budget_power must lie in 0..{LARGEST_BUDGET_POWER}, got {budget_power}; try 0, 1 or 1.5")
-    shares = _shares(tree_depth(len(read), branching=branching), power=power)
     rows = rows_of_unit(unit)
     amount = total if total is not None else total_rho or Fraction(0)
     row_amount = amount if rows == 1 else amount / (rows if total is not None else rows**2)
-    build = _Builder(
-        levels=read,
-        branching=branching,
-        budgets=[row_amount * share for share in shares],
-        in_rho=total_rho is not None,
-    )
+    depth = tree_depth(len(read), branching=branching)
+    budgets = _budgets(row_amount, depth, power=power)
+    build = _Builder(levels=read, branching=branching, budgets=budgets, in_rho=total_rho is not None)
     root = build.node(range(len(read)), depth=0, lower=None, upper=None, remaining=row_amount)
     assert root is not None
     tree = QuantileTree(
@@ -296,8 +290,7 @@ def balanced_branching(count: int) -> int:
     return math.ceil(math.exp(math.sqrt(math.log(2) * math.log(count + 1))) - 1e-9)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Builder:
+class _Builder(NamedTuple):
     levels: tuple[Fraction, ...]
     branching: int
     budgets: Sequence[Fraction]  # of a node at each depth, unless it is the last of its path
@@ -308,6 +301,11 @@ class _Builder:
     ) -> Node | None:
         if not members:
             return None
+        if len(members) == 1:  # half of the nodes
+            (position,) = members
+            relative = self._relative(position, lower, upper)
+            pick = Pick(position, self.levels[position], relative, self._epsilon(remaining))
+            return Node(depth, lower, upper, (pick,), (None, None))
         chosen = self._chosen(members)
         bounds = [members.start - 1, *chosen, members.stop]
         gaps = [range(left + 1, right) for left, right in pairwise(bounds)]
@@ -349,14 +347,14 @@ class _Builder:
         return [members[-(-k * len(members) // self.branching) - 1] for k in range(1, self.branching)]
 
 
-def _shares(depth: int, *, power: Fraction) -> list[Fraction]:
-    """Split 1 over the depths in proportion to (l+1)**-power, rounded down where that is irrational."""
+def _budgets(amount: Fraction, depth: int, *, power: Fraction) -> list[Fraction]:
+    """Split an amount over the depths in proportion to (l+1)**-power, rounded down where that is irrational."""
     if power.numerator == 0:
-        return [Fraction(1, depth)] * depth
+        return [amount / depth] * depth
     if power.denominator == 1:
         exact_weights = [Fraction(1, (level + 1) ** power.numerator) for level in range(depth)]
-        return [weight / sum(exact_weights) for weight in exact_weights]
+        return [amount * (weight / sum(exact_weights)) for weight in exact_weights]
     context = Context(prec=60)
     exponent = context.divide(Decimal(-power.numerator), Decimal(power.denominator))
     weights = [Fraction(context.power(Decimal(level + 1), exponent)) for level in range(depth)]
-    return [(weight / sum(weights) // SHARE_STEP) * SHARE_STEP for weight in weights]
+    return [amount * ((weight / sum(weights) // SHARE_STEP) * SHARE_STEP) for weight in weights]

@@ -36,6 +36,7 @@ from sidelight.release.values import (
     prediction_use,
     stored_object,
 )
+from sidelight.release.when_asked import AskedWhenCopied, WhenAsked
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # of the checker: with a default, so that a bare `Release` stays one
@@ -48,7 +49,7 @@ else:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PublicOutcome:
+class _PublicOutcome(AskedWhenCopied):
     """What a release and a refusal have in common."""
 
     query: Mapping[str, Any]
@@ -70,19 +71,16 @@ class _PublicOutcome:
 
     def at(self, *, entry_id: str | None, ledger_head: str | None) -> Self:
         """Return the same outcome with its entry in a ledger."""
+        if (self.circumstances.entry_id, self.circumstances.ledger_head) == (entry_id, ledger_head):
+            return self
         return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
 
     def _brand(self) -> list[str]:
         return [] if self.private else [SEEDED]
 
     def _to_json(self, kind: str, **rest: Any) -> str:
-        return object_text(
-            type=kind,
-            query=dict(self.query),
-            guarantee=self.guarantee.to_json(),
-            circumstances=vars(self.circumstances),
-            **rest,
-        )
+        said = {"query": dict(self.query), "guarantee": self.guarantee.to_json()}
+        return object_text(type=kind, circumstances=self.circumstances.__getstate__(), **said, **rest)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,7 +107,7 @@ class Release(_PublicOutcome, Generic[Value]):
 
     value: Value
     labels: tuple[str, ...]
-    error: TailBound | None
+    error: WhenAsked[TailBound | None] = WhenAsked()  # noqa: RUF009
     prediction: Mapping[str, Any] | None
     details: Mapping[str, Any] | None = None
 
@@ -206,11 +204,11 @@ class Release(_PublicOutcome, Generic[Value]):
             said["rows_counted"] = self.rows_counted
         if (used := self.prediction_use) is not None:
             said |= {"believed": used.share, "likely_sd": used.likely_sd}
-        plain = [
-            {name: date_text(each) if isinstance(each, datetime.date) else each for name, each in record.items()}
-            for record in self._records()
+        rows = [
+            {name: date_text(x) if isinstance(x, datetime.date) else x for name, x in row.items()}
+            for row in self._records()
         ]
-        return said | {"values": plain}
+        return said | {"values": rows}
 
     def to_pandas(self) -> Any:
         """Return the answer as a pandas data frame: a row an entry, with the error bound at 95 % where there is one.
@@ -227,9 +225,8 @@ class Release(_PublicOutcome, Generic[Value]):
         return self._frame("polars")
 
     def _frame(self, library: Literal["pandas", "polars"]) -> Any:
-        if isinstance(self.value, GroupTable):
-            return getattr(self.shown, f"to_{library}")()
-        return import_module(library).DataFrame(self._records())
+        table = isinstance(self.value, GroupTable)
+        return getattr(self.shown, f"to_{library}")() if table else import_module(library).DataFrame(self._records())
 
     def _records(self) -> list[dict[str, Any]]:
         if isinstance(self.value, GroupTable):

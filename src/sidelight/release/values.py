@@ -20,6 +20,7 @@ from sidelight.errors import RangeError
 from sidelight.group_table import ALL, GroupTable
 from sidelight.guarantees import Amount, exact
 from sidelight.readable import as_read
+from sidelight.release.when_asked import AskedWhenCopied, WhenAsked
 from sidelight.released_distribution import ReleasedDistribution
 from sidelight.table_texts import beside, leading_statistic
 
@@ -82,6 +83,16 @@ def object_text(**parts: Any) -> str:
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
+def check_numbers(value: Any) -> None:
+    """Raise where `object_text` would, of a value whose text is not wanted: arrays are looked at and not written."""
+    table = isinstance(value, GroupTable)
+    columns = [value[name] for name in value.columns] if table else [value]
+    if not all(isinstance(each, np.ndarray) and each.dtype.kind in "biuf" for each in columns):
+        object_text(value=encode_value(value))
+    elif not all(np.isfinite(each).all() or (table and not np.isinf(each).any()) for each in columns):
+        raise ValueError("a release holds finite numbers, and a table no infinite ones")
+
+
 def stored_object(text: str) -> dict[str, Any]:
     """Parse the JSON object of an outcome, or say why it is none that this version reads."""
     if not isinstance(text, str | bytes | bytearray):
@@ -112,7 +123,7 @@ _SPENDING_KEYS = ("law", "statistic", "cost", "times", "over")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Circumstances:
+class Circumstances(AskedWhenCopied):
     """The public circumstances of a release: where, with what, by which version."""
 
     dataset: str
@@ -122,7 +133,7 @@ class Circumstances:
     numerics: str
     entry_id: str | None = None
     ledger_head: str | None = None
-    spending: tuple[Mapping[str, str], ...] = ()
+    spending: WhenAsked[tuple[Mapping[str, str], ...]] = WhenAsked(())  # noqa: RUF009
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Circumstances:

@@ -9,7 +9,7 @@ data is opened, a value leaves only after its outcome is recorded, and nothing i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial
@@ -38,6 +38,8 @@ from sidelight.predictions import Origin
 from sidelight.predictions.public_data import PublicData
 from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
+from sidelight.release.values import check_numbers
+from sidelight.release.when_asked import unasked
 from sidelight.session.accounts import ChargeAccount, DatabaseAccount, OneOffAccount, UnrecordedReservation
 from sidelight.session.exact_totals import check_totals, claims_beside, first_totals, remember_totals, totals_in_turn
 from sidelight.session.persons_and_periods import PeriodCharge, PreparedOnView, at_share, on_view, period_charge
@@ -292,7 +294,7 @@ def _run(
             for each in prepared:
                 if each.publishes_totals and totals is not None:
                     each = each.with_totals_of(totals)
-                found = _run_one(each, table, entropy=entropy)
+                found = _run_one(each, table, entropy=entropy, recorded=isinstance(reservation, Reservation))
                 outcomes.append(found)
                 if each.publishes_totals and totals is None and isinstance(found[0], Release):
                     totals = found[0]
@@ -314,7 +316,8 @@ def _run(
     raise failure
 
 
-def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy) -> tuple[Outcome, str]:
+def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy, recorded: bool) -> tuple[Outcome, str]:
+    """Return the outcome and the text that a ledger records of it, "" without a ledger."""
     meter = Meter(prepared.drawn_claims)
     with Source(
         entropy, declared=prepared.numerics, meter=meter
@@ -323,8 +326,12 @@ def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy) -> tuple[Out
         with nullcontext() if prepared.reads_external_rows else table.unchanged():
             answer = prepared.run(table, source)
         meter.settle()
-        outcome = _outcome(answer, prepared, table, source, spending=meter.spending)
-        return outcome, outcome.to_json()  # a value that cannot be written (NaN) must fail here, not after the release
+        outcome = _outcome(answer, prepared, table, source, spending=lambda: meter.spending)
+        # a value that cannot be written (NaN) must fail here, not after the release
+        if recorded or isinstance(outcome, Refused):
+            return outcome, outcome.to_json()
+        check_numbers(outcome.value)
+        return outcome, ""
 
 
 def _outcome(
@@ -333,7 +340,7 @@ def _outcome(
     table: Table,
     source: Source,
     *,
-    spending: tuple[Mapping[str, str], ...],
+    spending: Callable[[], tuple[Mapping[str, str], ...]],
 ) -> Outcome:
     circumstances = Circumstances(
         dataset=table.name,
@@ -352,7 +359,7 @@ def _outcome(
         value=answer.value,
         labels=answer.labels or prepared.labels,
         guarantee=prepared.claims,
-        error=answer.error or prepared.error,
+        error=unasked(answer, "error") or prepared.error,
         prediction=prepared.prediction,
         circumstances=circumstances,
         details=answer.details,

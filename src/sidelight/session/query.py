@@ -16,6 +16,7 @@ from sidelight.noise import Source
 from sidelight.records import Date, Number, PersonId, Schema, Table
 from sidelight.records.table import NAMELESS
 from sidelight.release import Release, TailBound, Value
+from sidelight.release.when_asked import WhenAsked
 from sidelight.session.suppressed_output import suppress_output
 
 
@@ -23,12 +24,13 @@ from sidelight.session.suppressed_output import suppress_output
 class Answer:
     """The value that a prepared query returns, and what was released on the way, as JSON of strings.
 
-    Labels and error are those of the prepared query unless `run` found others.
+    Labels and error are those of the prepared query unless `run` found others; an error may be given as a function of
+    what was released, which is called when somebody asks.
     """
 
     value: Any
     labels: tuple[str, ...] = ()
-    error: TailBound | None = None
+    error: WhenAsked[TailBound | None] = WhenAsked()  # noqa: RUF009
     details: Mapping[str, Any] | None = None
 
 

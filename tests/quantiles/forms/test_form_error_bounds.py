@@ -169,7 +169,7 @@ def released_by(
     with monkeypatch.context() as patched:
         patched.setattr(cells_bound_module, "cells_bound", catch)
         query = sl.Quantiles(even_levels(99), epsilon=epsilon)
-        seeded_release(query, values, seed=seed)
+        assert seeded_release(query, values, seed=seed).error is not None  # computed when it is asked for
     return values, found[0]
 
 

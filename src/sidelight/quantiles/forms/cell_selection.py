@@ -24,7 +24,8 @@ from sidelight.guarantees.units import Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Mixture, Prior
-from sidelight.predictions.compiled import UNIT, CompiledPrior, ConditionedPart, PiecewiseCDF
+from sidelight.predictions.compiled import UNIT, CompiledPrior, ConditionedPart
+from sidelight.predictions.pieces import Pieces, PiecewiseCDF
 from sidelight.quantiles.descend import Cell, descend
 from sidelight.quantiles.tree import QuantileTree, quantile_tree
 
@@ -189,7 +190,10 @@ def middle_spot(grid: Outcomes, low: int, middle: int, high: int) -> Spot | None
 
 
 class LevelPriors:
-    """The compiled prior of any level: that of the nearest requested level, mixed with Cauchys at released spots."""
+    """The compiled prior of any level: that of the nearest requested level, mixed with Cauchys at released spots.
+
+    Of one release: what its selections look up at records is remembered here, and ends with it.
+    """
 
     __slots__ = ("_compiled", "_levels", "_priors", "grid", "single")
 
@@ -204,8 +208,9 @@ class LevelPriors:
         self._levels = tuple(levels)
         self._priors = tuple(priors)
         self.single = all(prior is self._priors[0] for prior in self._priors)
+        given = {id(prior): each for prior, each in zip(priors, compiled, strict=False)}
         self._compiled: dict[tuple[int, tuple[Spot, ...]], CompiledPrior] = {
-            (id(prior), ()): each for prior, each in zip(priors, compiled, strict=False)
+            (prior, ()): each.fresh() for prior, each in given.items()
         }
 
     def at(self, level: Fraction | float, *spots: Spot | None) -> CompiledPrior:
@@ -231,9 +236,12 @@ class LevelPriors:
 
 
 def _mixed(grid: Outcomes, prior: Prior, spots: Sequence[Spot]) -> CompiledPrior:
-    """Compile a mixture from its integer masses: nothing here can be refused after a charge, as a `Mixture` could."""
+    """Compile a mixture from its integer masses, for one release.
+
+    Nothing here can be refused after a charge, as a `Mixture` could.
+    """
     if not spots:
-        return prior.compile(grid)
+        return prior.compile(grid).fresh()
     weights, left = [], UNIT
     for _ in spots:
         weights.append(left - left // _KEPT)
@@ -244,7 +252,8 @@ def _mixed(grid: Outcomes, prior: Prior, spots: Sequence[Spot]) -> CompiledPrior
     ]
     components: list[PiecewiseCDF] = [component for _, own in around for component in own]
     if not (isinstance(prior, Mixture) and prior.conditioned == "parts"):
-        return CompiledPrior(grid.fine_first, grid.fine_last, [*components, *prior.piecewise_cdfs(grid, left)])
+        pieces = Pieces([*components, *prior.piecewise_cdfs(grid, left)], kept=True)
+        return CompiledPrior(grid.fine_first, grid.fine_last, (), pieces=pieces)
     # A prior whose parts are conditioned one by one stays so: its parts and the Cauchys keep their weights everywhere.
     parts = [ConditionedPart(len(own), weight) for weight, own in around]
     shares = [Fraction(repr(weight)) for weight in prior.weights]
@@ -252,7 +261,8 @@ def _mixed(grid: Outcomes, prior: Prior, spots: Sequence[Spot]) -> CompiledPrior
         own = part.piecewise_cdfs(grid, UNIT)
         components += own
         parts.append(ConditionedPart(len(own), int(left * share / sum(shares))))
-    return CompiledPrior(grid.fine_first, grid.fine_last, components, parts=parts)
+    pieces = Pieces(components, kept=True)
+    return CompiledPrior(grid.fine_first, grid.fine_last, (), parts=parts, pieces=pieces)
 
 
 def tail_spots(grid: Outcomes, points: Sequence[int], counts: Sequence[float]) -> tuple[Spot | None, Spot | None]:

@@ -7,7 +7,7 @@ before the count is drawn, hence for the worst-case branch (quantiles proof page
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -88,11 +88,14 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class FormResult:
-    """What a form released: a fine index for each level, what it was read from, a bound on its error, and points."""
+    """What a form released: a fine index for each level, what it was read from, and points.
+
+    What bounds its error is computed when somebody asks, of what was released.
+    """
 
     indices: tuple[int, ...]
     details: Mapping[str, Any]
-    error: TailBound | None = None
+    error: Callable[[], TailBound] | None = None
     points: tuple[int, ...] = ()  # that were selected on the way
 
 

@@ -6,6 +6,7 @@ error does not depend on the number of records.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -105,6 +106,14 @@ def between_levels(levels: Sequence[Fraction]) -> tuple[Fraction, ...]:
     return tuple((low + high) / 2 for low, high in pairwise((Fraction(0), *levels, Fraction(1))))
 
 
+def _nearest(levels: Sequence[Fraction], wanted: Fraction) -> int:
+    """Return the place of the nearest of increasing levels, of two the lower one."""
+    above = bisect_left(levels, wanted)
+    if above in (0, len(levels)):
+        return min(above, len(levels) - 1)
+    return above - (wanted - levels[above - 1] <= levels[above] - wanted)
+
+
 def release_selected(
     ranks: Ranks, levels: Sequence[Fraction], *, plan: SelectPlan, priors: LevelPriors, source: Source
 ) -> tuple[tuple[int, ...], SelectedCells]:
@@ -123,7 +132,7 @@ def release_selected(
     with source.over(places=ranks, spans=spans_of(cells)):
         noisy = np.asarray(plan.counts.on(counts_of(ranks, cells)).release(source))
     ends = ranks_of(noisy)
-    quartiles = [found[min(range(len(middles)), key=lambda i: abs(middles[i] - each))] for each in QUARTILES]
+    quartiles = [found[_nearest(middles, each)] for each in QUARTILES]
     focus = middle_spot(grid, *quartiles)
     below, above = tail_spots(grid, points, noisy.tolist())
     outer = {0: below, len(cells) - 1: above}
