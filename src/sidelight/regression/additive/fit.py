@@ -16,6 +16,7 @@ import numpy as np
 from sidelight.noise import Source
 from sidelight.progress import progress
 from sidelight.records import Number, Table
+from sidelight.records.rows import one_blas_thread
 from sidelight.regression.additive.basis import Coordinates, Offset, coordinates, line_tables
 from sidelight.regression.additive.counts import (
     FEWEST_ROWS,
@@ -125,12 +126,12 @@ def fit_additive(plan: AdditivePlan, examples: AdditiveExamples, table: Table, *
 
     Guarantee: the plan's claims, GDP(mu), exact on the machine (additive-model proof page, Theorem A).
     """
-    if plan.lines is None:
+    lines, offset = None, None
+    with one_blas_thread():  # of small matrices
+        if plan.lines is not None:
+            lines, offset = _lines(plan.lines, plan, examples, table, source=source)
         with examples.fine(table, plan.targets) as rows:
-            return _curves(plan, rows, None, source=source)
-    lines, offset = _lines(plan.lines, plan, examples, table, source=source)
-    with examples.fine(table, plan.targets) as rows:
-        return replace(_curves(plan, rows, offset, source=source), lines=lines)
+            return replace(_curves(plan, rows, offset, source=source), lines=lines)
 
 
 def _lines(

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from sidelight.noise import Source
+from sidelight.records.rows import one_blas_thread
 from sidelight.regression.descent.base_rates import with_constants
 from sidelight.regression.descent.coordinates import released_coordinates
 from sidelight.regression.descent.distributed_rows import DistributedExamples
@@ -119,10 +120,11 @@ def descend(plan: DescentPlan, rows: BoundedRows | DistributedExamples, *, sourc
     Guarantee: the plan's claims, GDP(mu), exact on the machine (descent proof page, Theorem D).
     """
     settings: dict[str, Any] = {"data_norm": float(plan.data_norm), "dense": plan.shares.gram > 0}
-    if isinstance(rows, DistributedExamples):
-        with rows.coded(**settings) as kept:
-            return _descended(plan, kept, source=source)
-    return _descended(plan, CodedExamples(rows, **settings), source=source)
+    with one_blas_thread():  # of matrices of a few columns: more threads take longer to meet than to work
+        if isinstance(rows, DistributedExamples):
+            with rows.coded(**settings) as kept:
+                return _descended(plan, kept, source=source)
+        return _descended(plan, CodedExamples(rows, **settings), source=source)
 
 
 def _descended(plan: DescentPlan, coded: CodedPasses, *, source: Source) -> FittedDescent:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.progress import progress
-from sidelight.records.rows import one_blas_thread
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import GeometryMap, Integers, row_codes, whole_norms
 from sidelight.regression.descent.row_sums import CodedSum, ExactSum, Mapped, MappedSum
@@ -25,7 +24,6 @@ from sidelight.regression.rows import Block, BoundedArrays, BoundedRows, Given, 
 KEPT_BYTES = 1 << 29
 #: Entries of z that are worked on at once: they stay in the cache.
 _CELLS = 1 << 17
-_FEW_COLUMNS = 16
 
 
 class CodedExamples:
@@ -152,10 +150,8 @@ class MappedRows:
 def summed(statistic: Callable[[Given], Integers], blocks: Iterable[Given], shape: tuple[int, ...]) -> Integers:
     """Return the sum of an integer statistic over all blocks, on as many threads as there are cores."""
     total = ExactSum(shape)
-    few: AbstractContextManager[None] = nullcontext()  # products of few columns take less time than setting the limit
-    with one_blas_thread() if shape[0] > _FEW_COLUMNS else few:
-        for found in side_by_side(statistic, blocks):
-            total.add(found)
+    for found in side_by_side(statistic, blocks):
+        total.add(found)
     return total.saturated()
 
 
