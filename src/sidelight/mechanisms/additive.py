@@ -7,11 +7,12 @@ parts of the statistic, so that the noise of a statistic of no rows tells the co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import prod, sqrt
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,9 +152,21 @@ class GaussianNoise:
         claim = GDP(ratio, neighbours=self.bounded.neighbours, unit=self.bounded.unit)
         return native_claims(claim, mechanism="rounded_gaussian")
 
+    @cached_property
+    def _price(self) -> DrawPrice:
+        return gaussian_price(self.bounded, self.scale)
+
+    def of(self, value: NDArray[np.int64]) -> Self:
+        """Return the same noise for another value of the statistic, whose shape is the same: nothing is priced anew."""
+        found = copy(self)
+        found.__dict__["bounded"] = replace(self.bounded, value=value)
+        if found.bounded.shape != self.bounded.shape:
+            raise RangeError(f"a value of shape {self.bounded.shape} was priced, got shape {found.bounded.shape}")
+        return found
+
     def release(self, source: Source) -> NDArray[Any] | int:
         """Return the statistic with fresh noise."""
-        with source.paying(gaussian_price(self.bounded, self.scale)):
+        with source.paying(self._price):
             return _noisy(self.bounded, rounded_gaussian(_entries(self.bounded), self.scale, source))
 
 

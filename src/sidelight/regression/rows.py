@@ -293,9 +293,9 @@ class BoundedArrays:
 
     in_memory = True
 
-    def __init__(self, rows: Any, labels: Any, *, policy: RowPolicy) -> None:
+    def __init__(self, rows: Any, labels: Any, *, policy: RowPolicy, block_rows: int = BLOCK_ROWS) -> None:
         whole = policy.block(rows, labels)
-        self._blocks: Sequence[Block] = [whole.part(i, i + BLOCK_ROWS) for i in range(0, whole.size, BLOCK_ROWS)]
+        self._blocks: Sequence[Block] = [whole.part(i, i + block_rows) for i in range(0, whole.size, block_rows)]
 
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> BoundedArrays:

@@ -1,8 +1,8 @@
 """The rows of a descent as integers that are kept between passes: their codes, and those mapped to a geometry.
 
 The source is read once where the codes fit, two bytes an entry: the matrix of the coordinates and all gradients are
-made of them. They make way for the mapped rows, four bytes an entry, where those fit. How many rows there are decides
-about time and memory only: the integers are the same, whatever is kept.
+made of them. They make way for the mapped rows, four bytes an entry, where those fit; eight of rows that are in memory
+anyway. How many rows there are decides about time and memory only: the integers are the same, whatever is kept.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ class MappedRows:
             self._kept = kept
 
     def _mapped(self, coded: tuple[Any, Floats]) -> Mapped:
-        return mapped_block(self._mapping, *coded)
+        z, norms, targets = mapped_block(self._mapping, *coded)
+        return z if self._rows.in_memory or is_sparse(z) else z.astype(np.int32), norms, targets
 
     def added_up(self, statistic: MappedSum) -> Integers:
         """Return the sum of an integer statistic of all pieces, which several threads work on: in any order."""
@@ -171,7 +172,7 @@ def coded_block(block: Block, data_norm: float, *, dense: bool) -> Any:
 def mapped_block(mapping: GeometryMap, codes: Any, targets: Floats) -> Mapped:
     """Return codes as the integers of a geometry, with their norms."""
     z = mapping.mapped(codes)
-    return z, whole_norms(z, mapping.last), targets
+    return z, whole_norms(z, mapping.last).astype(np.float64), targets
 
 
 def sum_of_block(statistic: MappedSum, block: Mapped) -> Integers:
@@ -191,4 +192,4 @@ def parts_of(block: Mapped) -> Iterator[Mapped]:
     step = max(256, _CELLS // z.shape[1])
     for start in range(0, len(z), step):
         piece = slice(start, start + step)
-        yield z[piece].astype(np.float64), norms[piece], targets[piece]
+        yield z[piece].astype(np.float64, copy=False), norms[piece], targets[piece]

@@ -37,7 +37,7 @@ from sidelight.guarantees import (
 from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.guarantees.units import rows_of_unit
-from sidelight.mechanisms.additive import Noise
+from sidelight.mechanisms.additive import GaussianNoise, Noise
 from sidelight.mechanisms.budget import Budget, price_cautions
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers, offset_sensitivity
@@ -96,9 +96,11 @@ class PricedFit:
         """Return the noise of the number of rows."""
         return self.budget.part(self.shares.count).on(self.bounded(value, 1))
 
-    def step_noise(self, value: Integers, *, clip: int, passes: int) -> Noise:
+    def step_noise(self, value: Integers, *, clip: int, passes: int) -> GaussianNoise:
         """Return the noise of one of `passes` gradients, which a row moves by at most the clip."""
-        return self.budget.part(self.shares.steps / passes).on(self.bounded(value, clip))
+        found = self.budget.part(self.shares.steps / passes).on(self.bounded(value, clip))
+        assert isinstance(found, GaussianNoise)
+        return found
 
     @cached_property
     def choice(self) -> StartChoice | None:
