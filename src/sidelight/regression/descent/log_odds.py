@@ -168,17 +168,23 @@ def clipped_end(theta: Floats, h: Floats, *, share: float, truth: float, steps: 
     length = steps.step / CURVATURE["logistic"]
     chance = expit(truth + share * root * _FIRST)
     varied = _PAIRS * chance * (1 - chance)
+    about, of_other, apart, error = (np.empty_like(_PAIRS) for _ in range(4))
     for step in range(steps.passes):
         along, spread = float(weights @ point) / size, float(columns @ point**2)
-        about = along * root * _FIRST + math.sqrt(max(spread - along * along * size, 0.0)) * _SECOND
-        said = expit(constant + about)
-        of_other = np.minimum(said, clip)
-        apart = np.maximum(said - 1, -clip) - of_other  # the error of a row of the second class, less that of another
-        error = _PAIRS * (of_other + chance * apart)
+        np.multiply(_FIRST, along * root, out=about)
+        about += np.multiply(_SECOND, math.sqrt(max(spread - along * along * size, 0.0)), out=error)
+        expit(np.add(about, constant, out=apart), out=apart)
+        np.minimum(apart, clip, out=of_other)
+        apart -= 1
+        np.maximum(apart, -clip, out=apart)
+        apart -= of_other  # the error of a row of the second class, less that of another
+        np.multiply(chance, apart, out=error)
+        error += of_other
+        error *= _PAIRS
         beta = share * float(varied @ apart)
         alpha = (float(about @ error) - along * size * beta) / spread if spread > 0 else 0.0
         point = point - length * (columns * (point * alpha + slopes * beta))
-        constant -= length * float(error.sum())
+        constant -= length * float(np.add.reduce(error))
         if step >= steps.passes - steps.tail:
             total += float(weights @ point) / size
             constants += constant
