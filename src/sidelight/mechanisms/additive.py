@@ -7,8 +7,7 @@ parts of the statistic, so that the noise of a statistic of no rows tells the co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import prod, sqrt
@@ -158,10 +157,12 @@ class GaussianNoise:
 
     def of(self, value: NDArray[np.int64]) -> Self:
         """Return the same noise for another value of the statistic, whose shape is the same: nothing is priced anew."""
-        found = copy(self)
-        found.__dict__["bounded"] = replace(self.bounded, value=value)
-        if found.bounded.shape != self.bounded.shape:
-            raise RangeError(f"a value of shape {self.bounded.shape} was priced, got shape {found.bounded.shape}")
+        known = self.bounded
+        bounded = Bounded(value, known.sensitivity, known.norm, known.neighbours, known.unit)
+        if bounded.shape != known.shape:
+            raise RangeError(f"a value of shape {known.shape} was priced, got one of shape {bounded.shape}")
+        found = object.__new__(type(self))
+        found.__dict__.update({**self.__dict__, "_price": self._price, "bounded": bounded})
         return found
 
     def release(self, source: Source) -> NDArray[Any] | int:

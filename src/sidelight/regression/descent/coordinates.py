@@ -107,7 +107,7 @@ class DistanceCounts:
     def __call__(self, codes: Any, targets: Floats) -> Integers:
         """Return the counts of some rows."""
         distances = codes - self.centre
-        np.minimum(np.abs(distances, out=distances), _EDGES[-1], out=distances)
+        np.clip(np.abs(distances, out=distances), 0, _EDGES[-1], out=distances)
         places = _GROUPS.take(distances.astype(np.intp))
         places += (len(_EDGES) + 1) * np.arange(len(self.centre))
         return np.bincount(places.ravel(), minlength=math.prod(self.shape)).reshape(self.shape)

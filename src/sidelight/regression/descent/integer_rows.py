@@ -158,9 +158,9 @@ class GeometryMap:
         return np.asarray(self.theta_codes(theta) * 2.0**-bits)
 
 
-def _limited(values: Floats, limit: Floats | float) -> Floats:
-    """Limit entries in place, as `np.clip` does in twice the time."""
-    return np.minimum(np.maximum(values, -limit, out=values), limit, out=values)
+def _limited(values: Floats, limit: float) -> Floats:
+    """Limit entries in place; `np.minimum` and `np.maximum` of a number take five times as long."""
+    return np.clip(values, -limit, limit, out=values)
 
 
 def shortened(z: Integers) -> Floats:
@@ -236,7 +236,7 @@ def logistic_places(u: Floats, signs: Floats) -> NDArray[np.intp]:
     steps *= 2.0 ** (_STEP_BITS - _U_BITS)
     steps += _ENDS  # a product of fractions of 28 bits is a fraction of 20 bits: the sum is exact, or far beyond
     np.floor(steps, out=steps)
-    np.minimum(np.maximum(steps, 0, out=steps), 2 * _ENDS - 1, out=steps)
+    np.clip(steps, 0, 2 * _ENDS - 1, out=steps)
     return steps.astype(np.intp)
 
 

@@ -172,7 +172,8 @@ def clipped_end(theta: Floats, h: Floats, *, share: float, truth: float, steps: 
         truth: The true constant.
         steps: Passes, clip and step.
     """
-    columns, slopes, clip = h[:-1], theta[:-1], steps.clip_share
+    columns, slopes = h[:-1], theta[:-1]
+    clip, least = np.full_like(_PAIRS, steps.clip_share), np.full_like(_PAIRS, -steps.clip_share)
     weights = columns * slopes
     size = float(weights @ slopes)
     root = math.sqrt(size)
@@ -188,7 +189,7 @@ def clipped_end(theta: Floats, h: Floats, *, share: float, truth: float, steps: 
         expit(np.add(about, constant, out=apart), out=apart)
         np.minimum(apart, clip, out=of_other)
         apart -= 1
-        np.maximum(apart, -clip, out=apart)
+        np.maximum(apart, least, out=apart)
         apart -= of_other  # the error of a row of the second class, less that of another
         np.multiply(chance, apart, out=error)
         error += of_other

@@ -233,17 +233,15 @@ class DescentPlan(PricedFit):
     @cached_property
     def squares(self) -> dict[str, Fraction]:
         """The square of what each part costs: of the noise scales that are used, the steps at their share."""
-        found = {"steps": self.mu**2 * self.shares.steps}
+        found, one = {"steps": self.mu**2 * self.shares.steps}, np.zeros((1, 1), np.int64)  # all entries cost together
         if self.shares.gram:
-            found["gram"] = square_of(self.gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
+            found["gram"] = square_of(self.gram_noise(one).claims)
         if self.shares.count:
             found["count"] = square_of(self.count_noise(0).claims)
         if self.shares.scales:
-            found["scales"] = square_of(self.scales_noise(np.zeros((self.features, 1), np.int64)).claims)
+            found["scales"] = square_of(self.scales_noise(one).claims)
         if self.shares.second_gram:
-            found["second_gram"] = square_of(
-                self.second_gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims
-            )
+            found["second_gram"] = square_of(self.second_gram_noise(one).claims)
         if self.choice is not None:
             found["choice"] = square_of(self.choice.claims)
         if self.shares.offset:
