@@ -12,7 +12,6 @@ from typing import Any, get_args
 
 import numpy as np
 
-from sidelight.mechanisms.additive import GaussianNoise
 from sidelight.noise import Source
 from sidelight.records.rows import one_blas_thread
 from sidelight.regression.descent.base_rates import with_constants
@@ -178,12 +177,13 @@ def _noisy_gradient(
     mapping: GeometryMap,
     *,
     clip: int,
-    noise: GaussianNoise,
+    passes: int,
     source: Source,
 ) -> Floats:
-    """Release the gradient at a public point, in the loss's own unit; `noise` is that of every step."""
+    """Release the gradient at a public point, in the loss's own unit."""
     total = integer_gradient(plan.targets, mapped, theta, mapping, clip=clip)
-    released = np.asarray(noise.of(total).release(source)).astype(np.float64)  # private rows, 6 of 7
+    noise = plan.step_noise(total, clip=clip, passes=passes)
+    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 6 of 7
     gradient = released * 2.0**-mapping.gradient_bits
     if plan.targets.outputs > 1:  # the gradient of a softmax adds up to 0 over the classes
         gradient -= gradient.mean(axis=1, keepdims=True)
@@ -225,11 +225,10 @@ def _averaged(
         taken, lost_unsure = taken_off(plan.candidates[chosen], start, geometry, clip=steps.clip)
         lost = geometry.rows * taken
     points, seen = [theta], []
-    of_step = plan.step_noise(np.zeros(theta.shape, np.int64), clip=clip, passes=steps.passes)
     with coded.progress(steps.passes) as one_more:
         for _ in range(steps.passes):  # all of them, always
             seen.append(mapping.seen(theta))
-            gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, noise=of_step, source=source)
+            gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=steps.passes, source=source)
             theta = theta - lengths[:, None] / (geometry.rows * targets.curvature) * (gradient - lost)
             points.append(theta)
             one_more()
@@ -331,11 +330,10 @@ def _plain(
     clip = int(PLAIN_CLIP * 2.0**mapping.gradient_bits)
     theta = np.zeros((geometry.columns, plan.targets.outputs)) if start is None else np.array(start.theta, np.float64)
     speed, seen = np.zeros_like(theta), []
-    of_step = plan.step_noise(np.zeros(theta.shape, np.int64), clip=clip, passes=passes)
     with coded.progress(passes) as one_more:
         for _ in range(passes):
             seen.append(mapping.seen(theta))
-            gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, noise=of_step, source=source)
+            gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=passes, source=source)
             speed = PLAIN_MOMENTUM * speed - PLAIN_STEP / geometry.rows * gradient
             theta = theta + speed
             one_more()

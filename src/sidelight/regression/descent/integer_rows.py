@@ -42,7 +42,7 @@ _EXP_BITS = 20
 #: Losses of the choice are 0..LOSS_LEVELS.
 LOSS_LEVELS = 1024
 #: Entries of z that are computed at once.
-_CELLS = 1 << 15
+_CELLS = 1 << 17
 #: Rows that are added up in floats before integers take over.
 MOST_ROWS_AT_ONCE = 1 << 18
 
@@ -61,7 +61,8 @@ def row_codes(features: Any, data_norm: float) -> Any:
         if (squares > ROW_LENGTH**2).any():
             codes.data[np.repeat(squares > ROW_LENGTH**2, np.diff(codes.indptr))] = 0.0
         return codes
-    codes = np.trunc(features * factor)
+    codes = features * factor
+    np.trunc(codes, out=codes)
     long = np.einsum("ij,ij->i", codes, codes) > ROW_LENGTH**2
     if long.any():
         codes[long] = 0.0

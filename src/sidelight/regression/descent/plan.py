@@ -96,11 +96,18 @@ class PricedFit:
         """Return the noise of the number of rows."""
         return self.budget.part(self.shares.count).on(self.bounded(value, 1))
 
-    def step_noise(self, value: Integers, *, clip: int, passes: int) -> GaussianNoise:
+    def step_noise(self, value: Integers, *, clip: int, passes: int) -> Noise:
         """Return the noise of one of `passes` gradients, which a row moves by at most the clip."""
-        found = self.budget.part(self.shares.steps / passes).on(self.bounded(value, clip))
-        assert isinstance(found, GaussianNoise)
-        return found
+        key = clip, passes, value.shape
+        if key not in self._steps:
+            nothing = self.bounded(np.zeros_like(value), clip)
+            self._steps[key] = GaussianNoise(nothing, rho=self.budget.part(self.shares.steps / passes).rho)
+        return self._steps[key].of(value)
+
+    @cached_property
+    def _steps(self) -> dict[tuple[Any, ...], GaussianNoise]:
+        """The noise of steps that were asked for, without a value: all of a fit have the same price."""
+        return {}
 
     @cached_property
     def choice(self) -> StartChoice | None:
