@@ -18,7 +18,7 @@ from sidelight.progress import progress
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import GeometryMap, Integers, row_codes, whole_norms
 from sidelight.regression.descent.row_sums import CodedSum, ExactSum, Mapped, MappedSum
-from sidelight.regression.rows import Block, BoundedArrays, BoundedRows, Given, is_sparse, side_by_side
+from sidelight.regression.rows import BLOCK_ROWS, Block, BoundedArrays, BoundedRows, Given, is_sparse, side_by_side
 
 #: Codes, and mapped rows, of a stream that take no more than this are kept after the first pass.
 KEPT_BYTES = 1 << 29
@@ -184,12 +184,12 @@ def sum_of_block(statistic: MappedSum, block: Mapped) -> Integers:
 
 
 def parts_of(block: Mapped) -> Iterator[Mapped]:
-    """Cut a block into pieces that stay in the cache, dense ones as floats."""
+    """Cut a block into pieces whose errors stay in the cache, and so does what is made floats of them."""
     z, norms, targets = block
     if is_sparse(z):
         yield block
         return
-    step = max(256, _CELLS // z.shape[1])
+    step = max(256 if z.dtype == np.int32 else BLOCK_ROWS, _CELLS // z.shape[1])
     for start in range(0, len(z), step):
         piece = slice(start, start + step)
         yield z[piece].astype(np.float64, copy=False), norms[piece], targets[piece]
