@@ -81,6 +81,7 @@ def _surely_short(dense: Floats, bound: float) -> NDArray[np.bool_]:
         return np.asarray(np.einsum("ij,ij->i", dense, dense) <= bound * bound * (1 - 2.0**-36))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of rows that are not finite
 def _bounded_dense(
     dense: Floats, data_norm: Fraction, on_violation: OnViolation
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:

@@ -121,17 +121,18 @@ def _of_output(values: Any, output: int) -> Any:
     return values if np.ndim(values) < 2 else values[:, output]
 
 
+@one_blas_thread()  # of small matrices
 def fit_additive(plan: AdditivePlan, examples: AdditiveExamples, table: Table, *, source: Source) -> FittedCurves:
     """Run a plan on the rows of a table.
 
     Guarantee: the plan's claims, GDP(mu), exact on the machine (additive-model proof page, Theorem A).
     """
-    lines, offset = None, None
-    with one_blas_thread():  # of small matrices
-        if plan.lines is not None:
-            lines, offset = _lines(plan.lines, plan, examples, table, source=source)
+    if plan.lines is None:
         with examples.fine(table, plan.targets) as rows:
-            return replace(_curves(plan, rows, offset, source=source), lines=lines)
+            return _curves(plan, rows, None, source=source)
+    lines, offset = _lines(plan.lines, plan, examples, table, source=source)
+    with examples.fine(table, plan.targets) as rows:
+        return replace(_curves(plan, rows, offset, source=source), lines=lines)
 
 
 def _lines(

@@ -58,8 +58,7 @@ class PricedFit:
         candidates: Predictions to start from.
         odds: Prior odds of each of them against none.
         rows: A public number of rows.
-        epsilon, delta: The target.
-        mu: The Gaussian differential privacy that keeps to it.
+        epsilon, delta, mu: The target, and the Gaussian differential privacy that keeps to it.
         unit: The protected unit.
     """
 
