@@ -24,7 +24,7 @@ from sidelight.records.sparse_rows import csr_rows
 
 Prints = NDArray[np.uint64]
 
-_BLOCK_CELLS = 1 << 20
+_BLOCK_CELLS = 1 << 16
 #: The share that must coincide, and the one where chance may explain more than this share of it.
 _SHARE, _SHARE_NEAR_CHANCE, _BY_CHANCE = 0.5, 0.9, 0.01
 #: Standard deviations above chance.

@@ -81,13 +81,12 @@ def _surely_short(dense: Floats, bound: float) -> NDArray[np.bool_]:
         return np.asarray(np.einsum("ij,ij->i", dense, dense) <= bound * bound * (1 - 2.0**-36))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of rows that are not finite
 def _bounded_dense(
     dense: Floats, data_norm: Fraction, on_violation: OnViolation
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Bound rows in place."""
-    keep = np.asarray(np.isfinite(dense).all(axis=1))
-    dense[~keep] = 0.0
-    norms = np.empty(dense.shape[0])
+    keep, norms = np.empty(dense.shape[0], bool), np.empty(dense.shape[0])
     for start in range(0, dense.shape[0], _CHUNK):
         part = dense[start : start + _CHUNK]
         columns = np.array(part.T, order="C")  # a copy also of one column
@@ -97,11 +96,13 @@ def _bounded_dense(
         total = np.zeros(part.shape[0])
         for squares in np.square(columns, out=columns):  # one after the other: the same sum wherever the row stands
             total += squares
-        is_changed, shrink, norms[start : start + _CHUNK] = _factors(
+        keep[start : start + _CHUNK] = finite = np.isfinite(total)  # squares of scaled rows do not overflow
+        part[~finite], total[~finite], exponent[~finite] = 0.0, 0.0, 0
+        changed, shrink, norms[start : start + _CHUNK] = _factors(
             np.sqrt(total), exponent, data_norm, on_violation, dense.shape[1]
         )
-        changed = np.flatnonzero(is_changed)
-        part[changed] = part[changed] * scale[changed, None] * shrink[changed, None]
+        part *= np.where(changed, scale, 1.0)[:, None]  # one after the other: their product may be no float
+        part *= np.where(changed, shrink, 1.0)[:, None]
     return dense, norms, keep
 
 
@@ -293,9 +294,9 @@ class BoundedArrays:
 
     in_memory = True
 
-    def __init__(self, rows: Any, labels: Any, *, policy: RowPolicy) -> None:
+    def __init__(self, rows: Any, labels: Any, *, policy: RowPolicy, block_rows: int = BLOCK_ROWS) -> None:
         whole = policy.block(rows, labels)
-        self._blocks: Sequence[Block] = [whole.part(i, i + BLOCK_ROWS) for i in range(0, whole.size, BLOCK_ROWS)]
+        self._blocks: Sequence[Block] = [whole.part(i, i + block_rows) for i in range(0, whole.size, block_rows)]
 
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> BoundedArrays:

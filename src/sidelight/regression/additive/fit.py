@@ -16,6 +16,7 @@ import numpy as np
 from sidelight.noise import Source
 from sidelight.progress import progress
 from sidelight.records import Number, Table
+from sidelight.records.rows import one_blas_thread
 from sidelight.regression.additive.basis import Coordinates, Offset, coordinates, line_tables
 from sidelight.regression.additive.counts import (
     FEWEST_ROWS,
@@ -120,6 +121,7 @@ def _of_output(values: Any, output: int) -> Any:
     return values if np.ndim(values) < 2 else values[:, output]
 
 
+@one_blas_thread()  # of small matrices
 def fit_additive(plan: AdditivePlan, examples: AdditiveExamples, table: Table, *, source: Source) -> FittedCurves:
     """Run a plan on the rows of a table.
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx, ndtri, softmax
+from scipy.special import erfcx, ndtri
 
 from sidelight.noise import Source
 from sidelight.regression.descent.geometry import Floats, Geometry
@@ -74,13 +74,19 @@ class Predictors:
         """The largest deviation of a predictor."""
         return float(np.sqrt(self.weights @ self.places**2).max())
 
+    def chances(self, constants: Floats) -> Floats:
+        """Return the probabilities at each place: SciPy's softmax, which takes three times as long for so few."""
+        odds = self.places + constants
+        odds = np.exp(odds - odds.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
     def shares(self, constants: Floats) -> Floats:
         """Return the mean probability of each class."""
-        return np.asarray(self.weights @ softmax(self.places + constants, axis=1))
+        return np.asarray(self.weights @ self.chances(constants))
 
     def moved(self, constants: Floats, power: int = 1) -> Floats:
         """Return by how much the probability of each class moves with its constant: the mean of a power of it."""
-        chances = softmax(self.places + constants, axis=1)
+        chances = self.chances(constants)
         return np.asarray(self.weights @ ((chances * (1 - chances)) ** power))
 
     def constants(self, shares: Floats, *, start: Floats | None = None, close: float = _CLOSE) -> Floats:

@@ -45,8 +45,10 @@ from sidelight.regression.descent.row_sums import CodedPasses, GramAndCount
 _SQUARED_CODE = 2.0 ** (-2 * CODE_BITS)
 #: Distances of codes, in half octaves: [0, 1), [1, 2), [2, 3), [3, 4), [4, 6), ...
 _EDGES = tuple(sorted({math.isqrt(2**power - 1) + 1 for power in range(2 * CODE_BITS + 3)}))
-#: The group of each whole distance up to the last edge, beyond which there is but one.
-_GROUPS = np.searchsorted(np.array(_EDGES), np.arange(_EDGES[-1] + 1), side="right")
+#: Powers of two between which squared distances lie: 0, [1, 2), [2, 4), which no square is in, [4, 8), ...
+_POWERS, _NO_SQUARE = len(_EDGES) + 2, 2
+#: Rows whose distances are looked at at once: they stay in the cache.
+_ROWS_AT_ONCE = 1024
 #: The mean square of an entry of each group, between its ends.
 _SQUARES = np.array([0.0, *(low * high for low, high in zip(_EDGES, (*_EDGES[1:], 2 * _EDGES[-1]), strict=True))])
 #: Deviations of noise below which a count is taken for none.
@@ -106,11 +108,19 @@ class DistanceCounts:
 
     def __call__(self, codes: Any, targets: Floats) -> Integers:
         """Return the counts of some rows."""
-        distances = codes - self.centre
-        np.minimum(np.abs(distances, out=distances), _EDGES[-1], out=distances)
-        places = _GROUPS.take(distances.astype(np.intp))
-        places += (len(_EDGES) + 1) * np.arange(len(self.centre))
-        return np.bincount(places.ravel(), minlength=math.prod(self.shape)).reshape(self.shape)
+        columns = len(self.centre)
+        total = np.zeros(columns * _POWERS, np.int64)
+        first = _POWERS * np.arange(columns) - 1022  # the exponent of ½, where a float of 64 bits has it
+        for start in range(0, len(codes), _ROWS_AT_ONCE):
+            squares = codes[start : start + _ROWS_AT_ONCE] - self.centre
+            np.clip(squares, -_EDGES[-1], _EDGES[-1], out=squares)
+            squares *= squares
+            squares += 0.5  # exact, and between the same powers of two; of none it is -1
+            places = squares.view(np.int64)
+            places >>= 52
+            places += first
+            total += np.bincount(places.ravel(), minlength=len(total))
+        return np.delete(total.reshape(columns, _POWERS), _NO_SQUARE, axis=1)
 
     @classmethod
     def about(cls, centre: Floats) -> DistanceCounts:

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from sidelight.noise import Source
+from sidelight.records.rows import one_blas_thread
 from sidelight.regression.descent.base_rates import with_constants
 from sidelight.regression.descent.coordinates import released_coordinates
 from sidelight.regression.descent.distributed_rows import DistributedExamples
@@ -90,7 +91,6 @@ class FittedDescent:
 
     def value(self) -> dict[str, Any]:
         """Return the released value: the model, the released number of rows, and how the model came about."""
-        outputs = len(self.intercept)
         found: dict[str, Any] = {
             "coefficients": self.coefficients,
             "intercept": self.intercept,
@@ -107,12 +107,13 @@ class FittedDescent:
         if geometry.map is not None and geometry.features <= _STORED:
             found |= {"map": geometry.map, "centre": geometry.centre}
             if geometry.intercept:
-                found["noise"] = np.repeat(self.noise[:, None], outputs, axis=1)
+                found["noise"] = np.repeat(self.noise[:, None], len(self.intercept), axis=1)
         if geometry.features <= _STORED and self.points.size <= _STORED_POINTS:
             found["points"] = self.points  # what a privacy report is made of
         return found
 
 
+@one_blas_thread()  # of matrices of some columns: several threads wait for each other longer than they work
 def descend(plan: DescentPlan, rows: BoundedRows | DistributedExamples, *, source: Source) -> FittedDescent:
     """Run a plan on bounded rows (`BoundedArrays` or `StreamedRows`, made with `plan.policy`), or on distributed rows.
 
@@ -341,8 +342,7 @@ def _plain(
     # what noise of each step adds to the last point, were nothing of it forgotten; a row and its ½ have length √1.25
     reached = [PLAIN_STEP * (1 - PLAIN_MOMENTUM**left) / (1 - PLAIN_MOMENTUM) for left in range(1, passes + 1)]
     deviation = plan.rows_per_unit * PLAIN_CLIP * passes**0.5 / (plan.mu_steps * geometry.rows)
-    error = np.array([1.25 * deviation**2 * sum(each**2 for each in reached)])
-    error = _MOST_MOVED[plan.targets.kind] ** 2 * error
+    error = _MOST_MOVED[plan.targets.kind] ** 2 * np.array([1.25 * deviation**2 * sum(each**2 for each in reached)])
     if plan.shares.offset:
         theta, after = with_constants(
             plan, geometry, mapped, theta, None, said=None, predicted=start is not None, source=source

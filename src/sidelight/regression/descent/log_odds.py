@@ -9,6 +9,7 @@ back, so no row changes its class (descent proof page, section 5).
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -100,11 +101,11 @@ def _unstretched(ended: Floats, h: Floats, truth: float, *, steps: Schedule) -> 
     def beyond(share: float) -> float:
         return clipped_end(ended, h, share=share, truth=truth, steps=steps)[0] - 1
 
-    return (
-        1.0
-        if beyond(1.0) <= _LEAST_STRETCH
-        else _root(beyond, _LEAST_SHARE, 1.0, lambda low, high: math.sqrt(low * high))
-    )
+    stretch = beyond(1.0)
+    if stretch <= _LEAST_STRETCH:
+        return 1.0
+    rise = -math.log(_LEAST_SHARE)  # of a share that ends where it should, along the intervals
+    return _root(beyond, _LEAST_SHARE, 1.0, lambda low, high: math.sqrt(low * high), start=1 / (1 + stretch), rise=rise)
 
 
 def _true_constant(ended: Floats, h: Floats, constant: float, *, share: float, steps: Schedule) -> float:
@@ -113,14 +114,23 @@ def _true_constant(ended: Floats, h: Floats, constant: float, *, share: float, s
     def beyond(truth: float) -> float:
         return clipped_end(ended, h, share=share, truth=truth, steps=steps)[1] - constant
 
-    return _root(beyond, -_FARTHEST_CONSTANT, _FARTHEST_CONSTANT, lambda low, high: (low + high) / 2)
+    most = _FARTHEST_CONSTANT
+    return _root(beyond, -most, most, lambda low, high: (low + high) / 2, start=share * constant, rise=2 * most)
 
 
-def _root(beyond: Callable[[float], float], low: float, high: float, middle: Callable[[float, float], float]) -> float:
+def _root(
+    beyond: Callable[[float], float],
+    low: float,
+    high: float,
+    middle: Callable[[float, float], float],
+    *,
+    start: float,
+    rise: float,
+) -> float:
     """Return the middle of that interval of repeated halvings in which an increasing function becomes positive.
 
-    Which of them it is, is looked for on the line between two values, and near it: a value takes a third of a
-    millisecond.
+    Which of them it is, is looked for from `start` along a line that rises by `rise` over all intervals, on the line
+    between two values, and near it: a value takes a third of a millisecond.
     """
 
     def place(index: int) -> float:
@@ -131,15 +141,17 @@ def _root(beyond: Callable[[float], float], low: float, high: float, middle: Cal
         return left if index == first else right
 
     first, last, step, values = 0, 1 << _HALVINGS, 1, dict[int, float]()
-    guess, on_line = last // 2, False
+    slope, on_line = rise / last, False
+    guess = min(max(bisect(range(last), start, key=place) - 1, 1), last - 1)
     while last - first > 1:
-        values[guess] = beyond(place(guess))
-        first, last, near = (first, guess, guess - step) if values[guess] > 0 else (guess, last, guess + step)
-        rise = values[last] - values[first] if first in values and last in values else 0.0
+        value = values[guess] = beyond(place(guess))
+        first, last, near = (first, guess, guess - step) if value > 0 else (guess, last, guess + step)
+        if first in values and last in values:
+            slope = (values[last] - values[first]) / (last - first)
         if on_line and first < near < last:
             guess, on_line, step = near, False, 2 * step
-        elif on_line := 0 < rise < math.inf:
-            guess = first + int((last - first) * -values[first] / rise)
+        elif on_line := slope > 0 and abs(value) < slope * (1 << _HALVINGS):
+            guess += math.floor(-value / slope)
         else:
             guess = (first + last) // 2
         guess = min(max(guess, first + 1), last - 1)
@@ -160,7 +172,8 @@ def clipped_end(theta: Floats, h: Floats, *, share: float, truth: float, steps: 
         truth: The true constant.
         steps: Passes, clip and step.
     """
-    columns, slopes, clip = h[:-1], theta[:-1], steps.clip_share
+    columns, slopes = h[:-1], theta[:-1]
+    clip, least = np.full_like(_PAIRS, steps.clip_share), np.full_like(_PAIRS, -steps.clip_share)
     weights = columns * slopes
     size = float(weights @ slopes)
     root = math.sqrt(size)
@@ -168,17 +181,23 @@ def clipped_end(theta: Floats, h: Floats, *, share: float, truth: float, steps: 
     length = steps.step / CURVATURE["logistic"]
     chance = expit(truth + share * root * _FIRST)
     varied = _PAIRS * chance * (1 - chance)
+    about, of_other, apart, error = (np.empty_like(_PAIRS) for _ in range(4))
     for step in range(steps.passes):
         along, spread = float(weights @ point) / size, float(columns @ point**2)
-        about = along * root * _FIRST + math.sqrt(max(spread - along * along * size, 0.0)) * _SECOND
-        said = expit(constant + about)
-        of_other = np.minimum(said, clip)
-        apart = np.maximum(said - 1, -clip) - of_other  # the error of a row of the second class, less that of another
-        error = _PAIRS * (of_other + chance * apart)
+        np.multiply(_FIRST, along * root, out=about)
+        about += np.multiply(_SECOND, math.sqrt(max(spread - along * along * size, 0.0)), out=error)
+        expit(np.add(about, constant, out=apart), out=apart)
+        np.minimum(apart, clip, out=of_other)
+        apart -= 1
+        np.maximum(apart, least, out=apart)
+        apart -= of_other  # the error of a row of the second class, less that of another
+        np.multiply(chance, apart, out=error)
+        error += of_other
+        error *= _PAIRS
         beta = share * float(varied @ apart)
         alpha = (float(about @ error) - along * size * beta) / spread if spread > 0 else 0.0
         point = point - length * (columns * (point * alpha + slopes * beta))
-        constant -= length * float(error.sum())
+        constant -= length * float(np.add.reduce(error))
         if step >= steps.passes - steps.tail:
             total += float(weights @ point) / size
             constants += constant

@@ -1,8 +1,8 @@
 """The rows of a descent as integers that are kept between passes: their codes, and those mapped to a geometry.
 
 The source is read once where the codes fit, two bytes an entry: the matrix of the coordinates and all gradients are
-made of them. They make way for the mapped rows, four bytes an entry, where those fit. How many rows there are decides
-about time and memory only: the integers are the same, whatever is kept.
+made of them. They make way for the mapped rows, four bytes an entry, where those fit; eight of rows that are in memory
+anyway. How many rows there are decides about time and memory only: the integers are the same, whatever is kept.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.progress import progress
-from sidelight.records.rows import one_blas_thread
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import GeometryMap, Integers, row_codes, whole_norms
 from sidelight.regression.descent.row_sums import CodedSum, ExactSum, Mapped, MappedSum
-from sidelight.regression.rows import Block, BoundedArrays, BoundedRows, Given, is_sparse, side_by_side
+from sidelight.regression.rows import BLOCK_ROWS, Block, BoundedArrays, BoundedRows, Given, is_sparse, side_by_side
 
 #: Codes, and mapped rows, of a stream that take no more than this are kept after the first pass.
 KEPT_BYTES = 1 << 29
 #: Entries of z that are worked on at once: they stay in the cache.
 _CELLS = 1 << 17
-_FEW_COLUMNS = 16
 
 
 class CodedExamples:
@@ -139,7 +137,8 @@ class MappedRows:
             self._kept = kept
 
     def _mapped(self, coded: tuple[Any, Floats]) -> Mapped:
-        return mapped_block(self._mapping, *coded)
+        z, norms, targets = mapped_block(self._mapping, *coded)
+        return z if self._rows.in_memory or is_sparse(z) else z.astype(np.int32), norms, targets
 
     def added_up(self, statistic: MappedSum) -> Integers:
         """Return the sum of an integer statistic of all pieces, which several threads work on: in any order."""
@@ -152,10 +151,8 @@ class MappedRows:
 def summed(statistic: Callable[[Given], Integers], blocks: Iterable[Given], shape: tuple[int, ...]) -> Integers:
     """Return the sum of an integer statistic over all blocks, on as many threads as there are cores."""
     total = ExactSum(shape)
-    few: AbstractContextManager[None] = nullcontext()  # products of few columns take less time than setting the limit
-    with one_blas_thread() if shape[0] > _FEW_COLUMNS else few:
-        for found in side_by_side(statistic, blocks):
-            total.add(found)
+    for found in side_by_side(statistic, blocks):
+        total.add(found)
     return total.saturated()
 
 
@@ -175,7 +172,7 @@ def coded_block(block: Block, data_norm: float, *, dense: bool) -> Any:
 def mapped_block(mapping: GeometryMap, codes: Any, targets: Floats) -> Mapped:
     """Return codes as the integers of a geometry, with their norms."""
     z = mapping.mapped(codes)
-    return z, whole_norms(z, mapping.last), targets
+    return z, whole_norms(z, mapping.last).astype(np.float64), targets
 
 
 def sum_of_block(statistic: MappedSum, block: Mapped) -> Integers:
@@ -187,12 +184,12 @@ def sum_of_block(statistic: MappedSum, block: Mapped) -> Integers:
 
 
 def parts_of(block: Mapped) -> Iterator[Mapped]:
-    """Cut a block into pieces that stay in the cache, dense ones as floats."""
+    """Cut a block into pieces whose errors stay in the cache, and so does what is made floats of them."""
     z, norms, targets = block
     if is_sparse(z):
         yield block
         return
-    step = max(256, _CELLS // z.shape[1])
+    step = max(256 if z.dtype == np.int32 else BLOCK_ROWS, _CELLS // z.shape[1])
     for start in range(0, len(z), step):
         piece = slice(start, start + step)
-        yield z[piece].astype(np.float64), norms[piece], targets[piece]
+        yield z[piece].astype(np.float64, copy=False), norms[piece], targets[piece]

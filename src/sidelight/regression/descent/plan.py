@@ -37,7 +37,7 @@ from sidelight.guarantees import (
 from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.guarantees.units import rows_of_unit
-from sidelight.mechanisms.additive import Noise
+from sidelight.mechanisms.additive import GaussianNoise, Noise
 from sidelight.mechanisms.budget import Budget, price_cautions
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers, offset_sensitivity
@@ -58,8 +58,7 @@ class PricedFit:
         candidates: Predictions to start from.
         odds: Prior odds of each of them against none.
         rows: A public number of rows.
-        epsilon, delta: The target.
-        mu: The Gaussian differential privacy that keeps to it.
+        epsilon, delta, mu: The target, and the Gaussian differential privacy that keeps to it.
         unit: The protected unit.
     """
 
@@ -98,7 +97,16 @@ class PricedFit:
 
     def step_noise(self, value: Integers, *, clip: int, passes: int) -> Noise:
         """Return the noise of one of `passes` gradients, which a row moves by at most the clip."""
-        return self.budget.part(self.shares.steps / passes).on(self.bounded(value, clip))
+        key = clip, passes, value.shape
+        if key not in self._steps:
+            nothing = self.bounded(np.zeros_like(value), clip)
+            self._steps[key] = GaussianNoise(nothing, rho=self.budget.part(self.shares.steps / passes).rho)
+        return self._steps[key].of(value)
+
+    @cached_property
+    def _steps(self) -> dict[tuple[Any, ...], GaussianNoise]:
+        """The noise of steps that were asked for, without a value: all of a fit have the same price."""
+        return {}
 
     @cached_property
     def choice(self) -> StartChoice | None:
@@ -231,17 +239,15 @@ class DescentPlan(PricedFit):
     @cached_property
     def squares(self) -> dict[str, Fraction]:
         """The square of what each part costs: of the noise scales that are used, the steps at their share."""
-        found = {"steps": self.mu**2 * self.shares.steps}
+        found, one = {"steps": self.mu**2 * self.shares.steps}, np.zeros((1, 1), np.int64)  # all entries cost together
         if self.shares.gram:
-            found["gram"] = square_of(self.gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
+            found["gram"] = square_of(self.gram_noise(one).claims)
         if self.shares.count:
             found["count"] = square_of(self.count_noise(0).claims)
         if self.shares.scales:
-            found["scales"] = square_of(self.scales_noise(np.zeros((self.features, 1), np.int64)).claims)
+            found["scales"] = square_of(self.scales_noise(one).claims)
         if self.shares.second_gram:
-            found["second_gram"] = square_of(
-                self.second_gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims
-            )
+            found["second_gram"] = square_of(self.second_gram_noise(one).claims)
         if self.choice is not None:
             found["choice"] = square_of(self.choice.claims)
         if self.shares.offset:

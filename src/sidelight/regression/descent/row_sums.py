@@ -27,8 +27,8 @@ from sidelight.regression.descent.starts import DescentStart
 from sidelight.regression.descent.targets import Targets
 
 #: Mapped rows z, the whole norms that they do not exceed, and their targets.
-Mapped = tuple[Any, Integers, Floats]
-_NO_NORMS = np.zeros(0, np.int64)
+Mapped = tuple[Any, Floats, Floats]
+_NO_NORMS = np.zeros(0)
 #: Bits of the lower limb of a sum.
 _LOW_BITS = 40
 _LOW = (1 << _LOW_BITS) - 1

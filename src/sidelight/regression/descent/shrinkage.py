@@ -124,10 +124,11 @@ def tail_noise(contraction: Floats, *, passes: int, tail: int) -> Floats:
     Point j is (1 - contraction) times the point before plus noise.
     """
     keep = 1.0 - np.asarray(contraction, np.float64)
+    powers = [keep**power for power in range(passes)]
     total = np.zeros_like(keep)
     for step in range(1, passes + 1):
-        later = range(max(step, passes - tail + 1), passes + 1)
-        total += (sum((keep ** (point - step) for point in later), np.zeros_like(keep)) / tail) ** 2
+        later = powers[max(passes - tail + 1 - step, 0) : passes + 1 - step]
+        total += (sum(later, np.zeros_like(keep)) / tail) ** 2
     return total
 
 

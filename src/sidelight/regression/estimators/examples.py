@@ -37,13 +37,15 @@ from sidelight.records.engines.frames import (
     types_of,
 )
 from sidelight.records.row_prints import Prints, row_prints
-from sidelight.regression.rows import BoundedArrays, RowPolicy, is_sparse
+from sidelight.regression.rows import BLOCK_ROWS, BoundedArrays, RowPolicy, is_sparse
 from sidelight.session.paid_estimator import drivers_of, warn_at_users_line
 
 #: Floats, integers, booleans, and untyped cells, which are read one by one; sparse matrices of these are refused.
 _KINDS = "fiubO"
 #: NumPy's letters for what columns of Arrow hold.
 _LETTERS = {"integer": "i", "float": "f", "boolean": "b", "text": "U", "date": "M", "any": "O", "other": "V"}
+#: Entries of a block of rows of few columns.
+_BLOCK_CELLS = 1 << 17
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +73,10 @@ class Examples:
         del table  # the session's; these examples were derived from it
         return BoundedArrays(*self.read(), policy=policy)
 
-    for_sums = bounded
+    def for_sums(self, table: Table, policy: RowPolicy) -> BoundedArrays:
+        """Open the data for integer sums, the same in any order: of few columns in large blocks."""
+        del table
+        return BoundedArrays(*self.read(), policy=policy, block_rows=max(BLOCK_ROWS, _BLOCK_CELLS // self.features))
 
     def read(self) -> tuple[Any, NDArray[Any]]:
         """Return the rows as numbers, NaN for what is none, and the targets as an array.

@@ -68,9 +68,11 @@ from sidelight.session.query import public_numbers
 def _takes_old_settings(init: Any) -> Any:
     """Let a constructor take the settings of its solver by their own names, as it did until 0.5, with a warning."""
 
+    known = inspect.signature(init).parameters
+
     @wraps(init)
     def taking(self: Any, **given: Any) -> None:
-        known, name = inspect.signature(init).parameters, type(self).__name__
+        name = type(self).__name__
         for each in given.keys() - known.keys() - SETTINGS.keys():
             if each in (gone := REMOVED.get(name, {})):
                 raise TypeError(f"{name} no longer has the parameter {each!r}; {gone[each]}")
