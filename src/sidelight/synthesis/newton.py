@@ -19,6 +19,9 @@ from sidelight.synthesis.workload import Marginal
 
 #: Measured cells, which are as many equations; and cells of the marginals that any two measured ones have together.
 MOST_EQUATIONS, MOST_JOINED = 1000, 1 << 21
+#: The cube of the equations of a step takes as long as this times the points of a marginal in a sweep, to which its
+#: calls add as many points. Measured; how accurate a fit is depends little on it.
+CUBE_PER_POINT, CALL_POINTS = 45, 20_000
 #: Of an array.
 MOST_AXES = 32
 #: A fit takes three to eight steps: none after one that moves no cell by more than this share of its noise.
@@ -36,6 +39,12 @@ def few_cells(space: Space, measured: Sequence[Marginal]) -> bool:
     joined = (first | second for first, second in combinations_with_replacement(axes, 2))
     most = sum(prod(domain.sizes[axis] for axis in each) for each in joined)
     return most <= MOST_JOINED and len(frozenset().union(*axes)) <= MOST_AXES
+
+
+def sweeps_before(space: Space, measured: Sequence[Marginal]) -> int:
+    """Return how many sweeps take about as long as a Newton step: marginals that hardly overlap settle in fewer."""
+    cells = sum(each.cells(space.domain) for each in measured)
+    return max(2, cells**3 // (CUBE_PER_POINT * len(measured) * (CALL_POINTS + space.points)))
 
 
 class DualFit:

@@ -25,7 +25,7 @@ from sidelight.errors import RangeError
 from sidelight.records.rows import one_blas_thread
 from sidelight.synthesis.domain import Codes, Domain
 from sidelight.synthesis.measurement import CLEARLY, MarginalMeasurement, NoisyRows
-from sidelight.synthesis.newton import DualFit, few_cells
+from sidelight.synthesis.newton import DualFit, few_cells, sweeps_before
 from sidelight.synthesis.selection import AnsweredQuery, MarginalRound, QueryRound, QuerySpace
 from sidelight.synthesis.spaces import Floats, Space, SupportSpace
 from sidelight.synthesis.workload import Marginal
@@ -51,9 +51,6 @@ _SETTLED = 1e-4
 #: A Newton step of ν after which ω is extended by its derivative.
 _SMALL_STEP = 1e-5
 _SWEEPS_AT_THE_END = 30
-
-#: Sweeps after which Newton's method takes over: marginals without common columns need no more.
-_FIRST_SWEEPS = 2
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,15 +90,15 @@ class Refit:
         self._factors.append(np.zeros(evidence.values.size))
 
     def settle(self, *, sweeps: int) -> None:
-        """Fit until only noise is left to fit: by sweeps and, where few cells were measured, Newton steps after two."""
-        quick = few_cells(self.space, [each.marginal for each in self._held])
-        if self.fit(sweeps=_FIRST_SWEEPS if quick else sweeps) or not quick:
+        """Fit until only noise is left to fit: by sweeps and then, where few cells were measured, Newton steps."""
+        marginals = [each.marginal for each in self._held]
+        quick = few_cells(self.space, marginals)
+        if self.fit(sweeps=min(sweeps_before(self.space, marginals), sweeps) if quick else sweeps) or not quick:
             return
         shares = np.concatenate([each.values.reshape(-1) for each in self._held]) / self.rows
         of_cells = [np.broadcast_to(each.deviation, each.values.shape).reshape(-1) for each in self._held]
         noise = np.concatenate(of_cells) / self.rows
         stiffness = self.prior_weight * self.rows * noise**2
-        marginals = [each.marginal for each in self._held]
         dual = DualFit(self.space, marginals, shares=shares, noise=noise, stiffness=stiffness)
         with one_blas_thread():
             self.weights, theta = dual.minimise(self.weights, self._log_factors())
