@@ -279,7 +279,7 @@ def test_records_hold_what_the_selection_used(
     assert record.steepness == pytest.approx(float(plan.selection_price.spread) / (2 * sensitivity), rel=1e-12)
     counts = PrivateMarginals.from_cells(DOMAIN, x)
     scores = [
-        selection.distance(counts.exact(each.columns), mass) - int(selection.on_grid(penalty))
+        int(selection.distances(counts.exact(each.columns).ravel(), mass.ravel(), [0])[0] - selection.on_grid(penalty))
         for each, mass, penalty in zip(record.candidates, record.expected, record.penalties, strict=True)
     ]
     assert scores == np.asarray(seen["scores"]).tolist()

@@ -9,6 +9,7 @@ import pytest
 
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.measurement import MarginalMeasurement
+from sidelight.synthesis.newton import few_cells
 from sidelight.synthesis.pooling import PooledCounts
 from sidelight.synthesis.prior import (
     EarlierReleases,
@@ -19,7 +20,7 @@ from sidelight.synthesis.prior import (
     uniform_weights,
 )
 from sidelight.synthesis.refit import Evidence, Extrapolation, NearestMarginal, Refit
-from sidelight.synthesis.spaces import DenseSpace
+from sidelight.synthesis.spaces import DenseSpace, SupportSpace
 from sidelight.synthesis.workload import Marginal, marginals
 
 DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))
@@ -77,9 +78,10 @@ def mirror_descent(prior: np.ndarray, held: Sequence[Evidence], *, tau: float, s
     return weights
 
 
+@pytest.mark.parametrize("newton", [False, True])
 @pytest.mark.parametrize("tau", [0.05, 1.0])
 @pytest.mark.parametrize("cellwise", [False, True])
-def test_both_methods_find_the_same_minimum(tau: float, cellwise: bool) -> None:
+def test_all_methods_find_the_same_minimum(tau: float, cellwise: bool, newton: bool) -> None:
     rng = np.random.default_rng(0)
     held: list[Evidence] = list(measured(rng))
     if cellwise:
@@ -96,7 +98,11 @@ def test_both_methods_find_the_same_minimum(tau: float, cellwise: bool) -> None:
     refit = Refit(SPACE, prior, rows=ROWS, prior_weight=tau)
     for each in held:
         refit.add(each)
-    refit.fit(sweeps=1000, tolerance=0.0)
+    assert few_cells(SPACE, [each.marginal for each in held])
+    if newton:
+        refit.settle(sweeps=1)
+    else:
+        refit.fit(sweeps=1000, tolerance=0.0)
     descended = mirror_descent(prior, held, tau=tau, steps=2000)
     values = [objective(w, prior, held, tau=tau) for w in (refit.weights, descended)]
     assert values[0] == pytest.approx(values[1], rel=1e-6)
@@ -129,16 +135,52 @@ def test_an_extrapolated_linear_iteration_ends_after_as_many_steps_as_it_has_dim
     assert np.abs(place - aim).max() < 1e-6  # rounding, amplified by 1/(1 - 0.99) and by the least-squares problem
 
 
-@pytest.mark.parametrize("deviation", [1e-3, 1.0, 1e4])
-def test_no_noise_level_overflows(deviation: float) -> None:
+@pytest.mark.parametrize("newton", [False, True])
+@pytest.mark.parametrize("deviation", [1e-9, 1e-3, 1.0, 1e4, 1e12])
+def test_no_noise_level_overflows(deviation: float, newton: bool) -> None:
     held = measured(np.random.default_rng(2), deviation)
     refit = Refit(SPACE, uniform_weights(SPACE), rows=ROWS)
     for each in held:
         refit.add(each)
-    refit.fit(sweeps=50)
+    if newton:
+        refit.settle(sweeps=1)
+    else:
+        refit.fit(sweeps=50)
     assert np.isfinite(refit.weights).all()
     assert refit.weights.min() > 0
     assert refit.weights.sum() == pytest.approx(1)
+
+
+def test_newton_ends_where_many_sweeps_do_on_chosen_rows_as_on_all_cells() -> None:
+    held = measured(np.random.default_rng(4), 0.5)
+    everywhere = SupportSpace(DOMAIN, DOMAIN.unravel(np.arange(DOMAIN.cells)))
+    found = []
+    for space, newton in ((SPACE, False), (SPACE, True), (everywhere, True)):
+        refit = Refit(space, uniform_weights(space), rows=ROWS)
+        for each in held:
+            refit.add(each)
+        if newton:
+            refit.settle(sweeps=1)
+        else:
+            refit.fit(sweeps=5000, tolerance=1e-6)
+        found.append(refit.weights)
+    few = Refit(SPACE, uniform_weights(SPACE), rows=ROWS)
+    for each in held:
+        few.add(each)
+    few.fit(sweeps=20)
+    aim = objective(found[0], uniform_weights(SPACE), held, tau=0.05)
+    assert [objective(each, uniform_weights(SPACE), held, tau=0.05) - aim < 1e-3 for each in [*found, few.weights]] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_many_cells_are_left_to_sweeps() -> None:
+    assert not few_cells(DenseSpace(Domain(("a", "b"), (40, 30))), [Marginal(("a", "b"))])
+    wide = Domain(tuple(f"c{place}" for place in range(33)), (2,) * 33)
+    assert not few_cells(SupportSpace(wide, np.zeros((1, 33), np.int64)), marginals(1).partitions(wide))
 
 
 SETTING = FitSetting(mean_cells=10, deviation=20.0, rows=ROWS)

@@ -20,7 +20,7 @@ from sidelight.synthesis.engine_plan import MarginalPlan
 from sidelight.synthesis.marginal_engine import release_distribution
 from sidelight.synthesis.measurement import MarginalMeasurement, PrivateMarginals, Protection
 from sidelight.synthesis.prior import FitSetting, GivenWeights, PublicRowsPrior, UniformPrior
-from sidelight.synthesis.selection import SCORE_STEPS, distance, open_candidates
+from sidelight.synthesis.selection import SCORE_STEPS, distances, open_candidates
 from sidelight.synthesis.single_queries import release_by_single_queries
 from sidelight.synthesis.spaces import DenseSpace, public_support
 from sidelight.synthesis.workload import Marginal, linear_queries, marginals, prefixes, ranges
@@ -67,7 +67,7 @@ def test_scores_move_by_the_sensitivity_and_not_more() -> None:
         y[rng.integers(6)] += 1
         if swap and y[(place := int(rng.integers(6)))] > 0:
             y[place] -= 1
-        moved = abs(distance(x, expected) - distance(y, expected))
+        moved = abs(int(distances(x, expected, [0])[0] - distances(y, expected, [0])[0]))
         limit = SWAP if swap else ADD
         assert moved <= limit.sensitivity("l1") * SCORE_STEPS  # in integers: no allowance for rounding is needed
         largest[swap] = max(largest[swap], moved)

@@ -59,7 +59,10 @@ class WeightModel:
         return self._setting.rows
 
     def learn(self, measurements: Sequence[MarginalMeasurement]) -> None:
-        """Take measurements in; count the rows by them, too, and trust the prior as far as they allow."""
+        """Take measurements in; count the rows by them, too, and trust the prior as far as they allow.
+
+        The next `expected` or `finish` refits.
+        """
         for each in measurements:
             self._measured.append(each)
             self._refit.add(each)
@@ -69,14 +72,15 @@ class WeightModel:
         if self._start.adapts:
             old, self._prior = self._prior, current_weights(self._start, self._setting, self.measurements)
             self._refit.change_prior(old, self._prior)
-        self._refit.fit(sweeps=self._sweeps[0])
 
     def finish(self) -> None:
         """Refit until only noise is left to fit."""
-        self._refit.fit(sweeps=self._sweeps[1])
+        self._refit.settle(sweeps=sum(self._sweeps))
 
     def expected(self, wanted: Sequence[Marginal]) -> list[Floats]:
-        """Return the expected counts of partitions."""
+        """Return the expected counts of partitions, after a refit to what was learned."""
+        if self._measured:
+            self._refit.fit(sweeps=self._sweeps[0])
         return [self.rows * mass for mass in self.space.marginals(self.weights, wanted)]
 
 

@@ -190,7 +190,7 @@ def refit_again(
         evidence = pooled(fitted, known, wanted=open_ones, trust=trust)
     for each in evidence:
         model.add(each)
-    model.fit(sweeps=_SWEEPS if fitted.space.points <= MANY_POINTS else _MANY_POINTS_SWEEPS)
+    model.settle(sweeps=_SWEEPS if fitted.space.points <= MANY_POINTS else _MANY_POINTS_SWEEPS)
     return replace(fitted, weights=model.weights)
 
 

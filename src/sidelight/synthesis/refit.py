@@ -22,8 +22,10 @@ from typing import TypeAlias
 import numpy as np
 
 from sidelight.errors import RangeError
+from sidelight.records.rows import one_blas_thread
 from sidelight.synthesis.domain import Codes, Domain
 from sidelight.synthesis.measurement import CLEARLY, MarginalMeasurement, NoisyRows
+from sidelight.synthesis.newton import DualFit, few_cells, sweeps_before
 from sidelight.synthesis.selection import AnsweredQuery, MarginalRound, QueryRound, QuerySpace
 from sidelight.synthesis.spaces import Floats, Space, SupportSpace
 from sidelight.synthesis.workload import Marginal
@@ -45,6 +47,9 @@ _LONGEST = 1.0
 
 #: A sweep whose largest step changes log-weights by less is the last.
 _SETTLED = 1e-4
+
+#: A Newton step of ν after which ω is extended by its derivative.
+_SMALL_STEP = 1e-5
 _SWEEPS_AT_THE_END = 30
 
 
@@ -84,10 +89,26 @@ class Refit:
         self._held.append(evidence)
         self._factors.append(np.zeros(evidence.values.size))
 
-    def fit(self, *, sweeps: int, tolerance: float = 0.01) -> None:
+    def settle(self, *, sweeps: int) -> None:
+        """Fit until only noise is left to fit: by sweeps and then, where few cells were measured, Newton steps."""
+        marginals = [each.marginal for each in self._held]
+        quick = few_cells(self.space, marginals)
+        if self.fit(sweeps=min(sweeps_before(self.space, marginals), sweeps) if quick else sweeps) or not quick:
+            return
+        shares = np.concatenate([each.values.reshape(-1) for each in self._held]) / self.rows
+        of_cells = [np.broadcast_to(each.deviation, each.values.shape).reshape(-1) for each in self._held]
+        noise = np.concatenate(of_cells) / self.rows
+        stiffness = self.prior_weight * self.rows * noise**2
+        dual = DualFit(self.space, marginals, shares=shares, noise=noise, stiffness=stiffness)
+        with one_blas_thread():
+            self.weights, theta = dual.minimise(self.weights, self._log_factors())
+        self._factors = np.split(theta, np.cumsum([len(each) for each in self._factors])[:-1])
+        self._normalise()
+
+    def fit(self, *, sweeps: int, tolerance: float = 0.01) -> bool:
         """Improve all factors in turn, the newest first, until no marginal moves by more than a share of its noise.
 
-        The number of sweeps depends on released numbers only.
+        The number of sweeps depends on released numbers only. Returns whether so little moved.
         """
         problems = [
             NearestMarginal(each.values, each.deviation, rows=self.rows, prior_weight=self.prior_weight)
@@ -95,17 +116,18 @@ class Refit:
         ]
         newest_first = range(len(problems) - 1, -1, -1)
         path = Extrapolation()
-        before, last_moved = self._log_factors(), np.inf
-        with np.errstate(divide="ignore"):  # of the logarithm of an empty cell
+        before, last_moved, moved = self._log_factors(), np.inf, 0.0
+        with one_blas_thread(), np.errstate(divide="ignore"):  # of the logarithm of an empty cell
             for left in range(sweeps - 1, -1, -1):
                 moved = max((self._improve(place, problems[place]) for place in newest_first), default=0.0)
                 self._normalise()
                 if moved <= tolerance or not left:
-                    return
+                    break
                 if moved > 2 * last_moved:  # too far: what was seen before says nothing here
                     path = Extrapolation()
                 last_moved = moved
                 before = self._jump(path.ahead(before, self._log_factors()))
+        return moved <= tolerance
 
     def _log_factors(self) -> Floats:
         return np.concatenate([np.zeros(0), *self._factors])
@@ -133,8 +155,8 @@ class Refit:
         mass = table.reshape(-1)
         without = np.log(mass)
         without -= factor
-        wanted = problem.solve(without, mass)
-        if np.minimum.reduce(mass) > 0:
+        wanted = problem.solve(without, mass, factor)
+        if np.minimum.reduce(without) > -np.inf:
             ratio = wanted / mass
         else:  # a mask costs more than all else
             ratio = np.divide(wanted, mass, out=np.zeros(len(mass)), where=mass > 0)
@@ -185,7 +207,7 @@ class NearestMarginal:
     Marginals are small: calls of NumPy are what costs, so that terms without r are computed once, and in place.
     """
 
-    __slots__ = ("_alone", "_even", "_k", "_log_k", "_pull", "_rows", "_strength", "_values")
+    __slots__ = ("_alone", "_even", "_inverse", "_k", "_pull", "_pull_k", "_rows", "_strength", "_values")
 
     def __init__(self, values: Floats, deviation: float | Floats, *, rows: float, prior_weight: float) -> None:
         of_cells = deviation.reshape(-1) if isinstance(deviation, np.ndarray) else deviation
@@ -194,61 +216,65 @@ class NearestMarginal:
     def _set(self, values: Floats, strength: float | Floats, rows: float) -> None:
         self._values, self._strength, self._rows = values, strength, rows  # y, τσ², N
         self._k = rows / strength
-        self._log_k = np.log(self._k)
+        log_k = np.log(self._k)
         self._pull = values / strength
+        self._pull_k = self._pull + log_k
+        self._inverse = np.full(values.shape, 1.0 / self._k)
         # Σ ω(z + ν)/k = 1. Where one cell alone has the mass 1, ω(z + ν) = k, the sum is at least 1; where none has
         # more than its even share, at most 1.
         share = self._k / len(values)
-        self._alone, self._even = self._k + self._log_k, share + np.log(share)
+        self._alone, self._even = self._k + log_k, share + np.log(share)
 
-    def solve(self, log_reference: Floats, start: Floats | None = None) -> Floats:
-        """Return p, flat like log r; ν is looked for from the mean of what it were if p were `start`."""
+    def solve(self, log_reference: Floats, start: Floats | None = None, factor: Floats | float = 0.0) -> Floats:
+        """Return p, flat like log r; ν is looked for from its mean if p were `start` = r·exp(factor)."""
         if np.minimum.reduce(log_reference) > -np.inf:
-            return self._solved(log_reference, start)
+            return self._solved(log_reference, start, factor)
         inside = log_reference > -np.inf
         part = NearestMarginal.__new__(NearestMarginal)
         strength = self._strength[inside] if isinstance(self._strength, np.ndarray) else self._strength
         part._set(self._values[inside], strength, self._rows)
         result = np.zeros(len(log_reference))
-        result[inside] = part._solved(log_reference[inside], None if start is None else start[inside])
+        result[inside] = part._solved(log_reference[inside])
         return result
 
-    def _solved(self, log_reference: Floats, start: Floats | None) -> Floats:
+    def _solved(self, log_reference: Floats, start: Floats | None = None, factor: Floats | float = 0.0) -> Floats:
         from scipy.special import wrightomega
 
-        k = self._k
-        z = log_reference - np.maximum.reduce(log_reference)
-        z += self._pull
-        z += self._log_k
-        if isinstance(k, np.ndarray):
+        z = log_reference + self._pull_k
+        if isinstance(self._k, np.ndarray):
             low, high = (float(np.minimum.reduce(each - z)) for each in (self._even, self._alone))
         else:  # rounding is monotone: the least difference is that of the largest z
             largest = np.maximum.reduce(z)
             low, high = float(self._even - largest), float(self._alone - largest)
         shift = (low + high) / 2
         if start is not None:
-            solved = k * start
-            np.maximum(solved, _LEAST, out=solved)
-            solved += np.log(solved)
-            solved -= z
-            shift = float(start @ solved) / float(np.add.reduce(start))
-            shift = shift if low < shift < high else (low + high) / 2
-        at = np.empty_like(z)
-        masses = np.empty_like(z)
+            told = self._k * start  # k p + log(k p) - z
+            told += factor
+            told -= self._pull
+            guess = float(start @ told)
+            shift = guess if low < guess < high else shift
+        lowest = float(np.minimum.reduce(z))
+        at, slopes = np.empty_like(z), np.empty_like(z)
         for _ in range(100):
             np.add(z, shift, out=at)
-            np.maximum(at, _LOWEST_LOG, out=at)
+            if lowest + shift < _LOWEST_LOG:
+                np.maximum(at, _LOWEST_LOG, out=at)
             wrightomega(at, out=at)
-            np.divide(at, k, out=masses)
-            total = np.add.reduce(masses)
-            excess = float(total) - 1.0
+            excess = float(at @ self._inverse) - 1.0
             if abs(excess) <= 1e-10:
                 break
             low, high = (low, shift) if excess > 0 else (shift, high)
-            at += 1.0
-            newton = shift - excess / float(np.add.reduce(np.divide(masses, at, out=at)))
-            shift = newton if low < newton < high else (low + high) / 2
-        return np.asarray(masses / total)
+            np.add(at, 1.0, out=slopes)
+            np.divide(at, slopes, out=slopes)
+            step = -excess / float(slopes @ self._inverse)
+            if abs(step) <= _SMALL_STEP:  # of second order is less than rounding leaves
+                slopes *= step
+                at += slopes
+                break
+            shift = shift + step if low < shift + step < high else (low + high) / 2
+        at *= self._inverse
+        at /= np.add.reduce(at)
+        return at
 
 
 class QueryRefit:

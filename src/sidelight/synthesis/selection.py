@@ -38,9 +38,12 @@ def on_grid(values: Floats | float) -> NDArray[np.int64]:
     return np.rint(clamped * SCORE_STEPS).astype(np.int64)
 
 
-def distance(exact: NDArray[np.int64], expected: Floats) -> int:
-    """Return ‖exact - expected‖₁ in steps of the grid: an integer that moves by at most the l1 change of `exact`."""
-    return int(np.abs(exact * SCORE_STEPS - on_grid(expected)).sum())
+def distances(exact: NDArray[np.int64], expected: Floats, starts: Sequence[int]) -> NDArray[np.int64]:
+    """Return ‖exact - expected‖₁ of each part from its start on, in steps of the grid.
+
+    An integer that moves by at most the l1 change of a part of `exact`.
+    """
+    return np.asarray(np.add.reduceat(np.abs(exact * SCORE_STEPS - on_grid(expected)), starts))
 
 
 def select_marginal(
@@ -58,13 +61,12 @@ def select_marginal(
     drawn with probability ∝ exp(ε_s · score / (2Δ)), exactly. The candidates, what is expected and the penalties must
     be functions of public and released numbers: leave a candidate out before the draw, never after it.
     """
-    scores = [
-        distance(each.grouped(counts.exact(each.columns)), mass) - int(on_grid(penalty))
-        for each, mass, penalty in zip(candidates, expected, penalties, strict=True)
-    ]
+    exact = [each.grouped(counts.exact(each.columns)).reshape(-1) for each in candidates]
+    starts = np.cumsum([0, *map(len, exact)])[:-1].tolist()
+    apart = distances(np.concatenate(exact), np.concatenate([each.reshape(-1) for each in expected]), starts)
     protection = counts.protection
     moved = protection.sensitivity("l1") * SCORE_STEPS
-    bounded = Bounded(np.asarray(scores, np.int64), moved, "linf", protection.neighbours, protection.unit)
+    bounded = Bounded(apart - on_grid(np.array(penalties)), moved, "linf", protection.neighbours, protection.unit)
     return choose(bounded, spread=price.spread, source=source)
 
 

@@ -32,6 +32,9 @@ Axes = tuple[int, ...]
 MOST_DENSE_CELLS = 12_000_000
 
 
+#: Tables from this size on are summed one axis at a time.
+_LARGE = 1 << 16
+
 #: Rows drawn from the product of the public one-way marginals, added to keep coverage.
 EXTRA_POINTS = 20_000
 
@@ -55,8 +58,8 @@ class DenseSpace:
         return self.domain.cells
 
     def marginals(self, weights: Floats, wanted: Sequence[Marginal]) -> list[Floats]:
-        """Sum one axis at a time; for one set of columns all others at once."""
-        if len(wanted) == 1:
+        """Sum one axis at a time; for one set of columns of a small table all others at once."""
+        if len(wanted) == 1 and len(weights) < _LARGE:
             _, full, fine, sums = self._joined(wanted[0])
             return [wanted[0].grouped(np.einsum(sums, weights.reshape(full)).reshape(fine))]
         places = [self.domain.axes(each.columns) for each in wanted]
@@ -69,6 +72,12 @@ class DenseSpace:
         shape, full, _, _ = self._joined(marginal)
         table = weights.reshape(full)
         table *= np.asarray(marginal.spread(factor, self.domain)).reshape(shape)
+
+    def add(self, logs: Floats, terms: Floats, marginal: Marginal) -> None:
+        """Add by broadcasting."""
+        shape, full, _, _ = self._joined(marginal)
+        table = logs.reshape(full)
+        table += np.asarray(marginal.spread(terms, self.domain)).reshape(shape)
 
     def _joined(self, marginal: Marginal) -> tuple[list[int], list[int], tuple[int, ...], str]:
         """Return the shapes of a factor, of the table and of the columns, and the sum; kept: refits ask again."""
@@ -141,6 +150,10 @@ class SupportSpace:
         """Look the factors up."""
         weights *= np.asarray(factor).reshape(-1)[self.cells(marginal)]
 
+    def add(self, logs: Floats, terms: Floats, marginal: Marginal) -> None:
+        """Look the terms up."""
+        logs += np.asarray(terms).reshape(-1)[self.cells(marginal)]
+
 
 #: The points that carry weight.
 Space: TypeAlias = DenseSpace | SupportSpace
@@ -178,8 +191,8 @@ def marginal_sums(table: NDArray[Any], sizes: Sequence[int], wanted: Sequence[Ax
     [[3, 12], [3, 5, 7], 15]
     """
     found: dict[Axes, NDArray[Any]] = {}
-    _descend(table.reshape(-1), tuple(range(len(sizes))), sizes, _grouped(sizes, wanted), found)
-    return [found[axes].reshape([sizes[axis] for axis in axes]) for axes in wanted]
+    _descend(table.reshape(sizes), tuple(range(len(sizes))), _grouped(sizes, wanted), found)
+    return [found[axes] for axes in wanted]
 
 
 #: A tree: for each axis that is dropped next, the sets that drop it, as a tree; `None` marks a set that is complete.
@@ -198,34 +211,27 @@ def _grouped(sizes: Sequence[int], wanted: Sequence[Axes]) -> _Tree:
     return tree
 
 
-def _split(axes: Axes, axis: int, sizes: Sequence[int]) -> tuple[int, int, int]:
-    place = axes.index(axis)
-    return prod(sizes[a] for a in axes[:place]), sizes[axis], prod(sizes[a] for a in axes[place + 1 :])
-
-
-def _without(axes: Axes, axis: int) -> Axes:
-    return tuple(a for a in axes if a != axis)
-
-
-def _descend(
-    table: NDArray[Any], axes: Axes, sizes: Sequence[int], tree: _Tree, found: dict[Axes, NDArray[Any]]
-) -> None:
+def _descend(table: NDArray[Any], axes: Axes, tree: _Tree, found: dict[Axes, NDArray[Any]]) -> None:
     for axis, below in tree.items():
         if axis is None:
             found[axes] = table
             continue
-        sums = _summed(table.reshape(_split(axes, axis, sizes)))
-        _descend(sums.reshape(-1), _without(axes, axis), sizes, below, found)
+        place = axes.index(axis)
+        sums = np.add.reduce(table, axis=place) if table.size < 4096 else _summed(table, place)
+        _descend(sums, axes[:place] + axes[place + 1 :], below, found)
 
 
-def _summed(table: NDArray[Any]) -> NDArray[Any]:
-    """Sum the middle axis; a short inner axis is faster one slice at a time than NumPy's loop over it."""
-    _, middle, after = table.shape
-    if after >= 16 or middle > 64 or table.size < 4096:
-        return np.asarray(table.sum(axis=1))
-    if after == 1 and table.dtype == np.float64:
-        return np.asarray(table[:, :, 0] @ np.ones(middle))
-    total = table[:, 0, :].copy()
-    for place in range(1, middle):
-        total += table[:, place, :]
-    return total
+def _summed(table: NDArray[Any], place: int) -> NDArray[Any]:
+    """Sum an axis; a short inner axis is faster one slice at a time than NumPy's loop over it."""
+    shape = table.shape
+    middle, after = shape[place], prod(shape[place + 1 :])
+    parts = table.reshape(-1, middle, after)
+    if after >= 16 or middle > 64:
+        total = parts.sum(axis=1)
+    elif after == 1 and table.dtype == np.float64:
+        total = parts[:, :, 0] @ np.ones(middle)
+    else:
+        total = parts[:, 0, :].copy()
+        for inner in range(1, middle):
+            total += parts[:, inner, :]
+    return np.asarray(total).reshape(shape[:place] + shape[place + 1 :])
