@@ -227,6 +227,9 @@ def test_dithered_ties_are_protected_and_every_spread_has_its_chance(monkeypatch
         def free(self, reason):
             return nullcontext()
 
+        def free_bits(self, k, reason):
+            return self.bits(k)
+
         def words32(self, n):
             return np.array([self.bits(1) for _ in range(n)], dtype=np.uint32)  # one bit is asked for
 

@@ -123,13 +123,13 @@ def _likely_cuts(rings: Any) -> set[int]:
     """Guess where the outcome changes. A wrong guess costs time only: between unequal guesses we bisect."""
     cuts: set[int] = set()
     masses = rings._masses
-    for ring, (left_mass, left_start, right_mass, right_start) in enumerate(rings._blocks):
+    for ring, (left_mass, (_, left_start, *_), (_, right_start, _, right_end)) in enumerate(rings._blocks):
         start, weight = rings.start(ring), rank_selection.DECAY.steps[rings.depths[ring]]
         for j in range(masses.first, masses.last + 2):
             below = masses.cumulative(j)
             if left_start <= below <= left_start + left_mass:
                 cuts.add(start + (below - left_start) * weight)
-            if right_start <= below <= right_start + right_mass:
+            if right_start <= below <= right_end:
                 cuts.add(start + (left_mass + below - right_start) * weight)
     return cuts
 
