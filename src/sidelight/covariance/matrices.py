@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,10 @@ from sidelight.mechanisms.noisy_moments import MatrixLaw, effective_scale
 from sidelight.predictions import PublicData
 from sidelight.predictions.origin import Origin, guess, joint_origin, released
 from sidelight.predictions.public_data import refuse_look_alike, refuse_private
+from sidelight.records import Number
+from sidelight.records.numbers import exact_number
 from sidelight.release import Release
+from sidelight.release.earlier_dates import calendar_of, later_than
 
 
 def nearest_covariance(
@@ -231,14 +235,18 @@ def learned_prediction(releases: Iterable[Release]) -> PredictedMatrix:
     if not given:
         raise RangeError("a prediction is learned from at least one release, got none; start without a prediction")
     parts = [read_release(each) for each in given]
-    if len({(each.labels, each.query["radius"], str(each.query["centre"])) for each in given}) > 1:
-        raise RangeError("the releases have other columns, radii or centres; learn from releases of the same query")
+    said = ("radius", "centre", "dates")
+    if len({(each.labels, *(str(each.query.get(name)) for name in said)) for each in given}) > 1:
+        raise RangeError(
+            "the releases have other columns, radii or centres, or their dates count otherwise; learn from releases of "
+            "the same query"
+        )
     weights = [effective_scale(part.noise_scale, part.noise, len(part.noisy)) ** -2 for part in parts]
     mean = sum(weight * part.noisy for weight, part in zip(weights, parts, strict=True)) / sum(weights)
     entries = [each.circumstances.entry_id for each in given if each.circumstances.entry_id is not None]
     origin = released(entries) if entries else guess("the average of earlier releases, which no ledger names")
     seeded = not all(each.private for each in given)
-    return PredictedMatrix(nearest_covariance(mean), replace(origin, seeded=seeded))
+    return PredictedMatrix(nearest_covariance(mean), replace(origin, seeded=seeded), given[0].query)
 
 
 #: Entries (i, j) and (j, i) may differ by this share of the largest entry: what computing a matrix leaves.
@@ -255,6 +263,8 @@ class PredictedMatrix:
 
     matrix: Any
     origin: Origin = field(default_factory=guess)
+    #: The request of the releases that it was learned from, which says how their dates count.
+    asked: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -285,7 +295,27 @@ class PredictedMatrix:
         """Cut entries beyond what any second moment has: it never takes the prediction further from the truth."""
         if float(np.abs(self.matrix).max(initial=0.0)) <= largest:
             return self
-        return PredictedMatrix(np.clip(self.matrix, -largest, largest), self.origin)
+        return replace(self, matrix=np.clip(self.matrix, -largest, largest))
+
+    def check_dates(self, numbers: Sequence[Number], centre: str | Sequence[Fraction]) -> None:
+        """Refuse what was learned about other days, or in another unit of time; by hand a matrix is as the query's.
+
+        About the mean and of pairs it is the same from every start, and about a declared centre that has moved along.
+        """
+        if self.asked is None:
+            return
+        before: Any = self.asked["centre"]
+        for place, (number, name) in enumerate(zip(numbers, self.asked["columns"], strict=True)):
+            later = later_than(self.asked, name, calendar_of(number))
+            if isinstance(centre, str) or isinstance(before, str):
+                same = centre == before
+            else:
+                same = exact_number(before[place], name="centre") - later == centre[place]
+            if later and not same:
+                raise RangeError(
+                    f"the prediction is about another day of {name!r} than the query: its releases count dates from "
+                    "another start; declare both alike, move the centre along, or use centre='mean'"
+                )
 
     @property
     def digest(self) -> str:
@@ -341,7 +371,7 @@ def _read(given: Any, columns: Sequence[str] | None) -> Prediction:
     refuse_look_alike(given, PublicData, PredictedMatrix)
     if isinstance(given, PublicData):
         return given.read(columns)
-    return PredictedMatrix(given.matrix, given.origin) if isinstance(given, PredictedMatrix) else PredictedMatrix(given)
+    return replace(given) if isinstance(given, PredictedMatrix) else PredictedMatrix(given)
 
 
 def described(predictions: Sequence[PredictedMatrix]) -> Mapping[str, Any] | None:

@@ -353,6 +353,9 @@ class Covariance:
         centres = self.centre if isinstance(self.centre, tuple) else (Fraction(0),) * len(numbers)
         if len(centres) != len(numbers):
             raise RangeError(f"centre must have one number for each of the {len(numbers)} columns, got {len(centres)}")
+        predictions = self.predictions_for(len(numbers))
+        for each in predictions:
+            each.check_dates(numbers, self.centre if isinstance(self.centre, str) else centres)
         coding = ClippedVector(
             columns=numbers, radius=positive(self.radius, name="radius"), levels=1 << 14, centres=centres
         )
@@ -360,7 +363,7 @@ class Covariance:
             coding=coding,
             schema=schema,
             budget=self.budget,
-            predictions=self.predictions_for(len(numbers)),
+            predictions=predictions,
             method=self.method,
             noise=self.noise,
             centre=self.centre if isinstance(self.centre, str) else None,

@@ -43,7 +43,7 @@ from sidelight.quantiles.tree import exact_levels
 from sidelight.records import Number, Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.release import Release
-from sidelight.release.shown import later_than
+from sidelight.release.earlier_dates import calendar_of, later_than
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 
@@ -102,7 +102,8 @@ def read_cell_priors(
         entry = prediction.circumstances.entry_id if isinstance(prediction, Release) else None
         note = "made with seeded noise" if seeded else ""
         origin = guess("an earlier table by group") if entry is None else released(entry, note)
-        later = later_than(prediction.query, number) if isinstance(prediction, Release) else 0
+        dates = number.name, calendar_of(number)
+        later = later_than(prediction.query, *dates) if isinstance(prediction, Release) else 0
         found = _of_table(table, keys=keys, names=names, default=default, grid=grid, later=later)
     else:
         found, origin = {}, guess("a prior for each group")

@@ -27,7 +27,7 @@ from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.tree import even_levels
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Release, TailBound
-from sidelight.release.shown import later_than
+from sidelight.release.earlier_dates import calendar_of, later_than
 from sidelight.released_distribution import VENTILES, ReleasedDistribution
 from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
@@ -189,7 +189,7 @@ def prior_of(release: Release, number: Number | None = None) -> Histogram:
         )
     values, shares = value["values"], value["shares"]
     if number is not None:
-        values = values - later_than(release.query, number)
+        values = values - later_than(release.query, number.name, calendar_of(number))
     if value.steps:
         half = (value.granularity or 1.0) / 2
         edges, masses = np.append(values - half, values[-1] + half), np.diff(shares, prepend=0.0)

@@ -13,8 +13,7 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.group_table import GroupTable
 from sidelight.readable import at_most, number_text, shown_html, shown_text
-from sidelight.records import Date, Number
-from sidelight.records.dates import Calendar, later_start
+from sidelight.records.dates import Calendar
 from sidelight.registry import import_with_extras
 from sidelight.release.values import TailBound
 from sidelight.table_texts import INTERVAL, beside, leading_statistic
@@ -23,6 +22,8 @@ from sidelight.table_texts import INTERVAL, beside, leading_statistic
 #: are the ends of a mean: in other tables they are those of a count, a sum or a spread.
 _MEANS = ("mean", "summary")
 _DATED = re.compile(r"(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
+#: What stands beside each of several means, on the calendar as they are; their ends are found by themselves.
+_BESIDE = ("_plain", "_predicted")
 
 
 def entries_of(value: Any, labels: Sequence[str]) -> Sequence[tuple[str, Any]]:
@@ -121,8 +122,9 @@ def dated(value: Any, dates: Any, *, kind: str) -> Any:
     """
     if not isinstance(dates, Mapping):
         return value
-    if "columns" in dates:  # of a statement, each number by its name
-        return _columns_dated(value, dates["columns"])
+    if "columns" in dates:  # of a statement each number by its name, of several means each by its column
+        of_means = {f"mean_{name}{end}": each for name, each in dates["columns"].items() for end in ("", *_BESIDE)}
+        return _columns_dated(value, of_means if kind == "mean" else dates["columns"])
     calendar = Calendar.since(dates["start"], dates["unit"], where="a release")
     if isinstance(value, GroupTable):
         ends = INTERVAL if kind in _MEANS else ()
@@ -137,25 +139,6 @@ def dated(value: Any, dates: Any, *, kind: str) -> Any:
         return value
     found = calendar.datetimes(value)
     return found if isinstance(value, np.ndarray) else found.item()
-
-
-def later_than(query: Mapping[str, Any], number: Number) -> int:
-    """Return how many days or hours later a column starts than in an earlier release, whose dates are larger by them.
-
-    The request of a release of several columns does not say how it counts: it is taken to count as the column does.
-
-    Args:
-        query: The request of the earlier release.
-        number: The column as it is declared now.
-
-    Raises:
-        RangeError: one of them counts days, and the other hours, or numbers that are no dates.
-    """
-    if not isinstance(query.get("column"), str):
-        return 0
-    said = query.get("dates")
-    theirs = None if said is None else Calendar.since(said["start"], said["unit"], where="a release")
-    return later_start(number.calendar if isinstance(number, Date) else None, theirs, name=number.name)
 
 
 def lies_on_the_calendar(column: str) -> bool:

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from sidelight.errors import ClaimError, RangeError, SchemaError, SourceError
+from sidelight.errors import ClaimError, RangeError, SchemaError, SidelightError, SourceError
 from sidelight.guarantees import Amount, Claims, Numerics
 from sidelight.guarantees.amounts import exact
 from sidelight.mechanisms.meter import Meter
 from sidelight.noise import Source
 from sidelight.records import Date, Number, PersonId, Schema, Table
+from sidelight.records.expression_text import parse_expression
+from sidelight.records.expressions import Named
 from sidelight.records.table import NAMELESS
 from sidelight.release import Release, TailBound, Value
 from sidelight.release.when_asked import WhenAsked
@@ -270,11 +272,25 @@ def _dated(prepared: Any, schema: Schema) -> Any:
     """Return a query of a column of dates with how they are counted in its request: part of what its numbers mean."""
     if not isinstance(prepared, Prepared):
         return prepared
-    column = prepared.request.get("column")
-    declared = next((each for each in schema.columns if isinstance(each, Date) and each.name == column), None)
-    if declared is None:
+    asked = prepared.request.get("column", prepared.request.get("columns"))
+    names = asked if isinstance(asked, list) else [asked]
+    found = {each: dates for each in names if isinstance(each, str) and (dates := _counting_of(each, schema))}
+    if not found:
         return prepared
-    return replace(prepared, request={**prepared.request, "dates": {"unit": declared.unit, "start": declared.start}})
+    counted = {"columns": found} if isinstance(asked, list) else found[asked]
+    return replace(prepared, request={**prepared.request, "dates": counted})
+
+
+def _counting_of(text: str, schema: Schema) -> dict[str, str] | None:
+    """Return how a column or an expression counts, as its request writes it, if it is a date."""
+    if not any(isinstance(each, Date) for each in schema.columns):
+        return None
+    named = text in {each.name for each in schema.columns}
+    try:
+        calendar = (Named(text) if named else parse_expression(text)).calendar_in(schema)
+    except SidelightError:  # no expression, or not of these columns
+        return None
+    return None if calendar is None else {"unit": calendar.unit, "start": calendar.text(0)}
 
 
 @contextmanager

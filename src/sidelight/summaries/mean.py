@@ -22,6 +22,7 @@ from sidelight.records import Schema, Table
 from sidelight.records.expression_shapes import TruthShape
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
+from sidelight.release.earlier_dates import CountedDates
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.clip_subject import subject_of
@@ -203,11 +204,11 @@ class Mean(OfNumber):
         if self.hierarchy is not None:
             interval = public_interval(plan.clipping.interval)
             value = value_of(schema, of, lower=interval.lower, upper=interval.upper)
-            return prepare_tree_number(self, plan.groups, value, name=self.kind, of=str(of), interval=interval)
+            return prepare_tree_number(self, plan.groups, value, name=self.kind, of=of, interval=interval)
         if sizes is not None:
             plan = replace(plan, sizes=sizes._of(plan, self.keys))
         more: dict[str, Any] = {} if plan.sizes is None else {"sizes": list(plan.sizes)}
-        table = self._predicted(schema, plan, self.prediction, (f"{self.kind}_plain", self.kind))
+        table = self._predicted(plan, self.prediction, (f"{self.kind}_plain", self.kind))
         return PreparedMean(
             **self._shared(plan, table, **(self._more | more)),
             keys=self.keys,
@@ -237,7 +238,7 @@ class Mean(OfNumber):
             plans.append(Measurement(groups=groups, of=of, clipping=clipping, labels=labels))
             wanted = (f"mean_{name}_plain", f"mean_{name}", *(("mean_plain", "mean") if predicted.own(name) else ()))
             noise_name = "noise_sd" if predicted.own(name) else f"mean_{name}_noise_sd"
-            tables.append(self._predicted(schema, plans[-1], predicted[name], wanted, noise_name=noise_name))
+            tables.append(self._predicted(plans[-1], predicted[name], wanted, noise_name=noise_name))
         described = [self._described(table, predicted[name]) for table, name in zip(tables, names, strict=True)]
         digests = [self._digest(table, predicted[name]) for table, name in zip(tables, names, strict=True)]
         asked = self.asked(plans[0], **self._more, names=names)
@@ -261,19 +262,13 @@ class Mean(OfNumber):
         return {"pull": True, "population": False, "of": self.of}
 
     def _predicted(
-        self,
-        schema: Schema,
-        plan: Measurement,
-        prediction: Any,
-        names: tuple[str, ...],
-        *,
-        noise_name: str = "noise_sd",
+        self, plan: Measurement, prediction: Any, names: tuple[str, ...], *, noise_name: str = "noise_sd"
     ) -> PredictedTable | None:
         """Read a prediction of the groups, and check it against them as far as they are public."""
         if prediction is None or is_prior(prediction):
             return None
-        number = schema.number(plan.of) if isinstance(plan.of, str) else None
-        table = read_prediction(prediction, keys=self.keys, names=names, noise_name=noise_name, number=number)
+        dates = CountedDates.of(plan.groups.schema, plan.of)
+        table = read_prediction(prediction, keys=self.keys, names=names, noise_name=noise_name, dates=dates)
         check_single(table, what="a mean")
         check_prediction(table, plan)
         assert table is not None

@@ -23,9 +23,9 @@ from sidelight.group_table import ALL, HIERARCHY, PARENT, GroupTable, has_levels
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions.origin import Origin, guess, public, released
 from sidelight.predictions.public_data import PublicData, made_with_seeded_noise, refuse_look_alike
-from sidelight.records import Number, Table
+from sidelight.records import Table
 from sidelight.release import Release
-from sidelight.release.shown import later_than
+from sidelight.release.earlier_dates import CountedDates
 from sidelight.summaries.shrink import USUAL_DOUBT, count_doubt
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -194,7 +194,7 @@ def read_prediction(
     keys: Sequence[str],
     names: Sequence[str],
     noise_name: str = "noise_sd",
-    number: Number | None = None,
+    dates: CountedDates | None = None,
 ) -> PredictedTable | None:
     """Read what a user may pass as the prediction of a table by group; None stays None.
 
@@ -206,7 +206,7 @@ def read_prediction(
             number the next is taken; a frame with one further column needs none of these names.
         noise_name: The column that says how noisy each number is itself; with another name than the usual one the
             table holds several numbers, which must not be confused.
-        number: The column whose means are predicted: dates of a release are counted from the start of this one.
+        dates: How the number counts, where it may be a date: those of a release are counted from the same start.
 
     >>> read_prediction({"cook": 12, "nurse": 30}, keys=["job"], names=["count"]).on([("nurse",), ("clerk",)]).values
     array([30., nan])
@@ -214,7 +214,7 @@ def read_prediction(
     if given is None:
         return None
     if isinstance(given, (list, tuple)) and given:
-        asked: dict[str, Any] = {"keys": keys, "names": names, "noise_name": noise_name, "number": number}
+        asked: dict[str, Any] = {"keys": keys, "names": names, "noise_name": noise_name, "dates": dates}
         first, *others = (read_prediction(each, **asked) for each in given)
         if first is None or None in others:
             raise RangeError("one of the predictions is None; leave it out")
@@ -223,7 +223,7 @@ def read_prediction(
     stated = given if isinstance(given, Predicted) else Predicted(given)
     names = names if stated.column is None else (stated.column,)
     entries, origin = _entries(stated.table, tuple(keys), tuple(names), noise_name, named=stated.column is not None)
-    if number is not None and isinstance(stated.table, Release) and (later := later_than(stated.table.query, number)):
+    if dates is not None and isinstance(stated.table, Release) and (later := dates.later(stated.table.query)):
         entries = {group: (value - later, sd) for group, (value, sd) in entries.items()}
     for group, (value, _) in entries.items():
         if not abs(value) <= _LARGEST:  # nor NaN; squares of what is left stay finite

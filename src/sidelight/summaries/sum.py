@@ -28,6 +28,7 @@ from sidelight.records import Label, Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.records.numbers import exact_number
 from sidelight.release import TailBound
+from sidelight.release.earlier_dates import CountedDates
 from sidelight.session import Answer
 from sidelight.summaries.clip_subject import ClipInterval, GroupIntervals, Subject, subject_of
 from sidelight.summaries.clipping import Clipping
@@ -103,7 +104,8 @@ class Sum(OfNumber):
         clipping = self._clipping(schema, of, groups, budget)
         table = None
         if not is_prior(self.prediction):
-            table = read_prediction(self.prediction, keys=self.keys, names=("unbiased", "sum"))
+            dates = CountedDates.of(schema, of, summed=True)
+            table = read_prediction(self.prediction, keys=self.keys, names=("unbiased", "sum"), dates=dates)
         plan = Measurement(groups=groups, of=of, clipping=clipping, labels=labels)
         check_prediction(table, plan)
         per = "person" if totals else "row"
@@ -148,7 +150,7 @@ class Sum(OfNumber):
         interval = public_interval(clipping.interval)
         plan = Measurement(groups=groups, of=of, clipping=clipping)
         value, _, _ = _summed(plan, interval)
-        return prepare_tree_number(self, groups, value, name=self.kind, of=str(of), interval=interval)
+        return prepare_tree_number(self, groups, value, name=self.kind, of=of, interval=interval)
 
     def _clipping(self, schema: Schema, of: str | Expression, groups: Groups, budget: Budget) -> Clipping:
         subject, clip = subject_of(schema, of), self.clip

@@ -27,6 +27,8 @@ from sidelight.noise import Source
 from sidelight.predictions import is_prior
 from sidelight.readable import number_text
 from sidelight.records import Table
+from sidelight.records.expressions import Expression
+from sidelight.release.earlier_dates import CountedDates
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.clip_subject import ClipInterval
 from sidelight.summaries.count_hierarchy import TreeShape, level_error, read_caps, something_to_measure, tree_shape
@@ -217,7 +219,7 @@ class PreparedTreeNumber(SurePrepared):
 
 
 def prepare_tree_number(
-    query: Any, groups: Groups, value: Value, *, name: str, of: str, interval: ClipInterval
+    query: Any, groups: Groups, value: Value, *, name: str, of: str | Expression, interval: ClipInterval
 ) -> PreparedTreeNumber:
     """Fix tree, shares, noise and claims of a sum, a mean or a proportion by a hierarchy; public numbers only.
 
@@ -226,7 +228,7 @@ def prepare_tree_number(
         groups: Its groups, over all columns of `by`.
         value: What is added up, clipped to the interval.
         name: "sum", "mean" or "proportion".
-        of: The column, for the request.
+        of: The column or expression.
         interval: The public interval of the values.
     """
     if query.prediction is not None and (name != "sum" or is_prior(query.prediction)):
@@ -234,7 +236,10 @@ def prepare_tree_number(
     shape, known = tree_shape(query, groups, name), query.hierarchy
     of_sum = name == "sum"
     unit = float(value.whole_step if of_sum else value.code_step)
-    table = read_prediction(query.prediction, keys=query.keys, names=("unbiased", "sum")) if of_sum else None
+    table = None
+    if of_sum:
+        dates = CountedDates.of(groups.schema, of, summed=True)
+        table = read_prediction(query.prediction, keys=query.keys, names=("unbiased", "sum"), dates=dates)
     if table is not None:
         if not _sign(value):
             raise RangeError(
@@ -264,7 +269,7 @@ def prepare_tree_number(
         claims=measurement.claims,
         request=query.request(
             name,
-            column=of,
+            column=str(of),
             hierarchy=f"{' > '.join(shape.tree.names)} {shape.tree.digest}",
             **shape.request,
             clip=[str(interval.lower), str(interval.upper)],

@@ -24,6 +24,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.noise.integers_and_coins import integers_below
 from sidelight.records import Category, Date, Fill, Number
+from sidelight.records.dates import Calendar
 from sidelight.records.numbers import exact_number, nearest_float, number_text
 from sidelight.records.rows import Batch, Wanted
 from sidelight.synthesis.domain import Domain
@@ -294,7 +295,11 @@ def axis_from_json(data: Mapping[str, Any]) -> Axis:
         return Labels(Category(data["name"], data["labels"], other=None), kept)
     bounds: dict[str, Any] = {key: data.get(key) for key in ("lower", "upper", "granularity")}
     edges = tuple(exact_number(edge, name="edge") for edge in data["edges"])
-    return Bins(Number(data["name"], **bounds), edges, kept)
+    if "start" not in data:
+        return Bins(Number(data["name"], **bounds), edges, kept)
+    calendar = Calendar.since(data["start"], data["unit"], where="a release")
+    end = calendar.text(exact_number(data["upper"], name="upper"))
+    return Bins(Date(data["name"], start=data["start"], end=end, unit=data["unit"]), edges, kept)
 
 
 def axis_of(column: Category | Number, *, edges: Any = None, keeps_missing: bool = False) -> Axis:

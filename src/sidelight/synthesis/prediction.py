@@ -92,11 +92,7 @@ def _from_releases(given: list[Release | Synthetic], axes: Sequence[Axis], *, tr
     fitted, noises, origins, seeded = [], [], [], 0
     for each in given:
         made = each if isinstance(each, Synthetic) else Synthetic(each)
-        counted = [
-            {key: each[key] for key in ("unit", "start") if key in each} for each in made.release.value["columns"]
-        ]
-        theirs = [(axis.name, axis.labels, each) for axis, each in zip(made.axes, counted, strict=True)]
-        if theirs != wanted:
+        if [(axis.name, axis.labels, counting_of(axis)) for axis in made.axes] != wanted:
             raise RangeError(
                 "the prediction is a release on another domain: it must have the same columns, labels, bins and starts "
                 "of dates, which no version before 0.6.0 wrote down; declare them alike, or write its synthetic table "

@@ -120,7 +120,7 @@ class Synthetic:
         within: Within = "smooth",
         seed: int | str = 0,
     ) -> Any:
-        """Return synthetic rows as a frame.
+        """Return synthetic rows as a frame, those of a `Date` as dates.
 
         Args:
             rows: How many; the number of the release if left out.

@@ -22,6 +22,7 @@ from sidelight.errors import MissingPackageError, RangeError, SchemaError
 from sidelight.guarantees.amounts import whole
 from sidelight.noise import Source
 from sidelight.noise.integers_and_coins import below
+from sidelight.records import Date
 from sidelight.registry import import_with_extras
 from sidelight.synthesis.axes import Axis, Labels, Within
 from sidelight.synthesis.domain import Mass
@@ -76,7 +77,7 @@ Library = Literal["pandas", "polars", "pyarrow"]
 def make_frame(
     axes: Sequence[Axis], codes: NDArray[np.int64], source: Source, *, library: Library, within: Within, mass: Mass
 ) -> Any:
-    """Return a frame of the library with one column an axis: enumerations, whole numbers and floats."""
+    """Return a frame of the library with one column an axis: enumerations, whole numbers, floats and dates."""
     import narwhals.stable.v2 as nw
 
     _check_installed(library)
@@ -95,6 +96,11 @@ def make_frame(
             whole = axis.whole and (library != "pandas" or not axis.keeps_missing)
             types[axis.name] = nw.Int64() if whole else nw.Float64()
             cells = values[~absent].astype(np.int64 if whole else np.float64).tolist()
+            if isinstance(axis.number, Date):
+                days = axis.number.unit == "day" and library != "pandas"  # which has no type of its own for them
+                types[axis.name] = nw.Date() if days else nw.Datetime("s" if library == "pyarrow" else "us")
+                stamps = axis.number.calendar.datetimes(values[~absent])
+                cells = stamps.astype("datetime64[D]" if days else "datetime64[us]").tolist()
             column = np.full(len(values), None, object)
             column[~absent] = cells
             data[axis.name] = column.tolist()
@@ -134,14 +140,19 @@ def library_of(frame: Any) -> Library:
 
 def as_typed(frame: Any, like: Any, *, library: Library) -> Any:
     """Return a synthetic frame the types and the column order of a public frame of the same library."""
+    import narwhals.stable.v2 as nw
+
     given = [str(name) for name in (like.column_names if library == "pyarrow" else like.columns)]
     made = list(frame.column_names if library == "pyarrow" else frame.columns)
     names = [name for name in given if name in made] + [name for name in made if name not in given]
+    dates = {name for name, kind in nw.from_native(frame).schema.items() if kind.is_temporal()}
     frame = frame.select(names) if library != "pandas" else frame[names]
     for name in names:
         if name not in given:
             continue
         try:
+            if name in dates and nw.from_native(like).collect_schema()[name].is_numeric():
+                raise TypeError("days since 1970, or in which unit?")
             frame = _cast(frame, like, name, library)
         except Exception as error:
             raise SchemaError(
