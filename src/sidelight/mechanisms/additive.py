@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import prod, sqrt
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,23 +151,9 @@ class GaussianNoise:
         claim = GDP(ratio, neighbours=self.bounded.neighbours, unit=self.bounded.unit)
         return native_claims(claim, mechanism="rounded_gaussian")
 
-    @cached_property
-    def _price(self) -> DrawPrice:
-        return gaussian_price(self.bounded, self.scale)
-
-    def of(self, value: NDArray[np.int64]) -> Self:
-        """Return the same noise for another value of the statistic, whose shape is the same: nothing is priced anew."""
-        known = self.bounded
-        bounded = Bounded(value, known.sensitivity, known.norm, known.neighbours, known.unit)
-        if bounded.shape != known.shape:
-            raise RangeError(f"a value of shape {known.shape} was priced, got one of shape {bounded.shape}")
-        found = object.__new__(type(self))
-        found.__dict__.update({**self.__dict__, "_price": self._price, "bounded": bounded})
-        return found
-
     def release(self, source: Source) -> NDArray[Any] | int:
         """Return the statistic with fresh noise."""
-        with source.paying(self._price):
+        with source.paying(gaussian_price(self.bounded, self.scale)):
             return _noisy(self.bounded, rounded_gaussian(_entries(self.bounded), self.scale, source))
 
 

@@ -37,7 +37,7 @@ from sidelight.guarantees import (
 from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.guarantees.units import rows_of_unit
-from sidelight.mechanisms.additive import GaussianNoise, Noise
+from sidelight.mechanisms.additive import Noise
 from sidelight.mechanisms.budget import Budget, price_cautions
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers, offset_sensitivity
@@ -58,7 +58,8 @@ class PricedFit:
         candidates: Predictions to start from.
         odds: Prior odds of each of them against none.
         rows: A public number of rows.
-        epsilon, delta, mu: The target, and the Gaussian differential privacy that keeps to it.
+        epsilon, delta: The target.
+        mu: The Gaussian differential privacy that keeps to it.
         unit: The protected unit.
     """
 
@@ -97,16 +98,7 @@ class PricedFit:
 
     def step_noise(self, value: Integers, *, clip: int, passes: int) -> Noise:
         """Return the noise of one of `passes` gradients, which a row moves by at most the clip."""
-        key = clip, passes, value.shape
-        if key not in self._steps:
-            nothing = self.bounded(np.zeros_like(value), clip)
-            self._steps[key] = GaussianNoise(nothing, rho=self.budget.part(self.shares.steps / passes).rho)
-        return self._steps[key].of(value)
-
-    @cached_property
-    def _steps(self) -> dict[tuple[Any, ...], GaussianNoise]:
-        """The noise of steps that were asked for, without a value: all of a fit have the same price."""
-        return {}
+        return self.budget.part(self.shares.steps / passes).on(self.bounded(value, clip))
 
     @cached_property
     def choice(self) -> StartChoice | None:
