@@ -21,10 +21,10 @@ def states_when_rows_are_read(prepared, folder, monkeypatch):  # noqa: F811
     config, budgets, token = prepared
     job, seen, run_one = job_of(token, seconds=6.0), [], pipeline._run_one
 
-    def watched(prepared_query, table, *, entropy):
+    def watched(prepared_query, table, *, entropy, **more):
         entry = entry_of(budgets, job)
         seen.append(None if entry is None else entry.state)
-        return run_one(prepared_query, table, entropy=entropy)
+        return run_one(prepared_query, table, entropy=entropy, **more)
 
     monkeypatch.setattr(pipeline, "_run_one", watched)
     run(config, job, folder)

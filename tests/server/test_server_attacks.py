@@ -116,9 +116,9 @@ def test_the_charge_is_on_disk_before_a_row_is_read(prepared, tmp_path, monkeypa
     module = __import__("sidelight.session.pipeline", fromlist=["_run_one"])
     run_one = module._run_one
 
-    def watched(prepared_query, table, *, entropy):
+    def watched(prepared_query, table, *, entropy, **more):
         seen.append(entry_of(budgets, job).state)
-        return run_one(prepared_query, table, entropy=entropy)
+        return run_one(prepared_query, table, entropy=entropy, **more)
 
     monkeypatch.setattr(module, "_run_one", watched)
     said = run(config, job, tmp_path)
@@ -132,7 +132,7 @@ def test_a_failure_is_paid_final_and_says_nothing(prepared, tmp_path, monkeypatc
     config, budgets, token = prepared
     module = __import__("sidelight.session.pipeline", fromlist=["_run_one"])
 
-    def broken(prepared_query, table, *, entropy):
+    def broken(prepared_query, table, *, entropy, **more):
         raise ValueError("the age of Wilhelmina")  # no digest and no time has these letters
 
     job = job_of(token, seconds=6.0)
@@ -292,9 +292,9 @@ def overrun(prepared, monkeypatch, *, beyond, seconds=4.0):
     config, budgets, token = prepared
     run_one = pipeline._run_one
 
-    def slow(prepared_query, table, *, entropy):
+    def slow(prepared_query, table, *, entropy, **more):
         time.sleep(seconds + beyond)
-        return run_one(prepared_query, table, entropy=entropy)
+        return run_one(prepared_query, table, entropy=entropy, **more)
 
     monkeypatch.setattr(worker, "time", time)
     monkeypatch.setattr(worker, "CHARGE_PART", 0.9)

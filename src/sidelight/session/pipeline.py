@@ -316,7 +316,7 @@ def _run(
     raise failure
 
 
-def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy, recorded: bool) -> tuple[Outcome, str]:
+def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy, recorded: bool = True) -> tuple[Outcome, str]:
     """Return the outcome and the text that a ledger records of it, "" without a ledger."""
     meter = Meter(prepared.drawn_claims)
     with Source(
