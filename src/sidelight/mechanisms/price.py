@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from math import prod
 from typing import Literal, Unpack
 
 from sidelight.aggregates.bounded import Bounded
@@ -69,7 +70,7 @@ def laplace_price(bounded: Bounded, scale: Fraction) -> DrawPrice:
         law="discrete Laplace",
         claims=native_claims(claim, mechanism="discrete_laplace"),
         samples=(("discrete_laplace", scale),),
-        statistic=_numbers(bounded, scale),
+        statistic=_numbers(bounded.shape, bounded.norm, bounded.sensitivity, scale),
     )
 
 
@@ -82,12 +83,17 @@ def gaussian_price(bounded: Bounded, scale: Fraction, *, off_diagonal: Fraction 
         off_diagonal: That of the entries off the diagonal of a symmetric matrix, each drawn once: σ/√2 or more.
     """
     context: Context = {"neighbours": bounded.neighbours, "unit": bounded.unit}
-    return _gaussian_price(bounded.sensitivity, scale, off_diagonal, _numbers(bounded, scale), **context)
+    return _gaussian_price(bounded.shape, bounded.norm, bounded.sensitivity, scale, off_diagonal, **context)
 
 
 @lru_cache(maxsize=256)  # of public numbers: every step of a descent has the same price
 def _gaussian_price(
-    sensitivity: Fraction, scale: Fraction, off_diagonal: Fraction | None, statistic: str, **context: Unpack[Context]
+    shape: tuple[int, ...],
+    norm: str,
+    sensitivity: Fraction,
+    scale: Fraction,
+    off_diagonal: Fraction | None,
+    **context: Unpack[Context],
 ) -> DrawPrice:
     mu = sensitivity / scale
     claim = GDP(mu, **context)
@@ -98,7 +104,7 @@ def _gaussian_price(
         law="rounded Gaussian",
         claims=native_claims(claim, mechanism="rounded_gaussian"),
         samples=tuple(("rounded_gaussian", each) for each in (scale, off_diagonal) if each is not None),
-        statistic=statistic,
+        statistic=_numbers(shape, norm, sensitivity, scale),
     )
 
 
@@ -109,9 +115,6 @@ def selection_price(epsilon: Fraction, statistic: str, **context: Unpack[Context
     return DrawPrice(law="exponential choice", claims=claims, statistic=statistic)
 
 
-def _numbers(bounded: Bounded, scale: Fraction) -> str:
-    count = 1
-    for size in bounded.shape:
-        count *= size
-    entries = "one number" if not bounded.shape else f"{count} numbers"
-    return f"{entries} of {bounded.norm} sensitivity {decimal_text(bounded.sensitivity)}, scale {float(scale):.6g}"
+def _numbers(shape: tuple[int, ...], norm: str, sensitivity: Fraction, scale: Fraction) -> str:
+    entries = f"{prod(shape)} numbers" if shape else "one number"
+    return f"{entries} of {norm} sensitivity {decimal_text(sensitivity)}, scale {float(scale):.6g}"
