@@ -113,13 +113,17 @@ def gaussian_price(bounded: Bounded, scale: Fraction, *, off_diagonal: Fraction 
         off_diagonal: That of the entries off the diagonal of a symmetric matrix, each drawn once: σ/√2 or more.
     """
     context: Context = {"neighbours": bounded.neighbours, "unit": bounded.unit}
-    statistic = _numbers(bounded.shape, bounded.norm, bounded.sensitivity, scale)
-    return _gaussian_price(bounded.sensitivity, scale, off_diagonal, statistic, **context)
+    return _gaussian_price(bounded.shape, bounded.norm, bounded.sensitivity, scale, off_diagonal, **context)
 
 
 @lru_cache(maxsize=256)  # of public numbers: every step of a descent has the same price
 def _gaussian_price(
-    sensitivity: Fraction, scale: Fraction, off_diagonal: Fraction | None, statistic: str, **context: Unpack[Context]
+    shape: tuple[int, ...],
+    norm: Norm | TraceNorm,
+    sensitivity: Fraction,
+    scale: Fraction,
+    off_diagonal: Fraction | None,
+    **context: Unpack[Context],
 ) -> DrawPrice:
     mu = sensitivity / scale
     claim = GDP(mu, **context)
@@ -130,7 +134,7 @@ def _gaussian_price(
         law="rounded Gaussian",
         claims=native_claims(claim, mechanism="rounded_gaussian"),
         samples=tuple(("rounded_gaussian", each) for each in (scale, off_diagonal) if each is not None),
-        statistic=statistic,
+        statistic=_numbers(shape, norm, sensitivity, scale),
     )
 
 

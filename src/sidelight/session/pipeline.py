@@ -294,7 +294,9 @@ def _run(
             for each in prepared:
                 if each.publishes_totals and totals is not None:
                     each = each.with_totals_of(totals)
-                found = _run_one(each, table, entropy=entropy, recorded=isinstance(reservation, Reservation))
+                found = _run_one(
+                    each, table, entropy=entropy, recorded=not isinstance(reservation, UnrecordedReservation)
+                )
                 outcomes.append(found)
                 if each.publishes_totals and totals is None and isinstance(found[0], Release):
                     totals = found[0]
