@@ -91,7 +91,7 @@ def kept(draw: Draw, query: sl.Quantiles, rows: int, *, name: str, releases: int
             likely.append(float(bound.max()))
             exceeded += bool((between > bound).any())
     typical = float(np.median(likely)) if likely else float("nan")
-    return Kept(releases, len(likely), exceeded, typical, float(np.quantile(made, 0.95, method="higher")))
+    return Kept(releases, len(likely), exceeded, typical, float(np.quantile(made, 0.95)))
 
 
 def measured(laws: Mapping[str, Draw], releases: int) -> Iterable[tuple[str, str, Kept]]:
