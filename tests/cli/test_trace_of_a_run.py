@@ -17,7 +17,7 @@ from pathlib import Path
 #: accounts, extras of files, fields that are computed when they are read. Lower it where you can.
 MOST_FILES = 106
 #: Modules of the library that are loaded at the end.
-MOST_MODULES = 211
+MOST_MODULES = 214
 
 PLAN = """
 [source]
